@@ -31,6 +31,8 @@ constexpr DataType data_type(Precision precision) {
 }
 // The settings that memory.fit may choose, of those that are not set (training/plan/memory_fit.h).
 enum class MemoryFit { kAuto, kKeepTokens, kOff };
+// How frozen weights of projections are stored. kBFloat16: in the type of precision.compute.
+enum class BaseStorage { kBFloat16, kNf4 };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };
 // Action on a step whose loss or gradient norm is not finite. Its update is never applied.
@@ -73,6 +75,7 @@ struct ModelSection {
   std::string path;                 // a Hugging Face folder with weights; or:
   std::string config;               // JSON text of a config.json (a map in YAML): random weights
   std::vector<std::string> frozen;  // parameter names that are not trained; `*` matches any text
+  BaseStorage base = BaseStorage::kBFloat16;
   // Vocabulary size of the model, at least that of `path`. New rows of embedding and head are the
   // mean of the existing rows.
   std::optional<std::int64_t> resize_vocabulary;

@@ -132,8 +132,8 @@ ParameterSource exported_parameters(const std::string& checkpoint, const Trainin
     config.model.config.clear();
   }
   const ModelSource source = checkpoint_source(checkpoint, config);
-  check_base(source, state.seed, state.base_digest, config.precision.compute);
-  return merged_parameters(source, state.seed);
+  check_base(source, state.seed, state.base_digest, config);
+  return merged_parameters(source, state.seed, config);
 }
 
 // Writes `request.out` and reports it.
@@ -153,6 +153,10 @@ void write_export(const std::string& checkpoint, const TrainingState& state, Req
                            options.tokenizer_folder.empty() && options.whole_folder.empty()
                                ? ", without a tokenizer (--tokenizer DIR copies one)"
                                : ""));
+  if (config_of_run(state).model.base == BaseStorage::kNf4) {
+    log_info("{}: weights that the run stored as NF4 are decoded, not those of the base folder",
+             request.out);
+  }
   if (options.bfloat16 && state.adapter.empty()) {
     warn_of_rounding(checkpoint, state, request.base);
   }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
@@ -44,11 +45,18 @@ void add_options(CLI::App& app, Request& request) {
       "  packtrain merge models/Llama-3.2-1B adapters/mine --out models/merged");
 }
 
-// A checkpoint says over which weights its adapter was trained; a PEFT folder does not.
-void check_checkpoint_base(const ModelSource& source) {
-  if (source.adapter->kind != AdapterSource::Kind::kCheckpoint) return;
+// A checkpoint says over which weights its adapter was trained; a PEFT folder does not. Returns the
+// configuration that says how these were stored: the run's, or `config`.
+Config check_checkpoint_base(const ModelSource& source, const Config& config) {
+  if (source.adapter->kind != AdapterSource::Kind::kCheckpoint) return config;
   const TrainingState state = read_checkpoint_state(source.adapter->folder);
-  check_base(source, state.seed, state.base_digest, config_of_run(state).precision.compute);
+  Config of_run = config_of_run(state);
+  check_base(source, state.seed, state.base_digest, of_run);
+  if (of_run.model.base == BaseStorage::kNf4) {
+    log_info("{}: the adapter is added to the decoded NF4 weights that it was trained over",
+             source.adapter->folder);
+  }
+  return of_run;
 }
 
 }  // namespace
@@ -60,13 +68,14 @@ int run_merge(int argc, char** argv) {
   if (!parse_arguments(app, argc, argv)) return 0;
   const std::string& model = request.config.model.path;
   const ModelSource source = find_model(request.config);
-  check_checkpoint_base(source);
+  const Config stored = check_checkpoint_base(source, request.config);
   ExportOptions& options = request.options;
   options.bfloat16 = request.dtype == "bfloat16";
   options.model_config = source.config_json;
   if (has_text_part(source.config_json)) options.whole_folder = model;
   if (options.tokenizer_folder.empty() && has_tokenizer(model)) options.tokenizer_folder = model;
-  export_model(request.out, without_adapter(source.decoder), merged_parameters(source, 0), options);
+  export_model(request.out, without_adapter(source.decoder), merged_parameters(source, 0, stored),
+               options);
   print_result(fmt::format("{}: {} with {} added, {}\n", request.out, model,
                            request.config.adapter.path, request.dtype));
   return 0;

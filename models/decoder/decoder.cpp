@@ -6,6 +6,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/wildcard.h"
+#include "models/block/encoded_layout.h"
 #include "models/decoder/decoder_layer.h"
 #include "models/decoder/embedding_block.h"
 #include "models/decoder/head_block.h"
@@ -34,6 +35,10 @@ class ParameterOptions {
           used_[i] = true;
         }
       }
+      if (is_encoded(parameter)) {
+        parameter.encoding = *options_.frozen_weights;
+        has_encoded_ = true;
+      }
     }
     return parameters;
   }
@@ -47,11 +52,24 @@ class ParameterOptions {
                     "final_norm.weight, head.weight; * matches any characters");
       }
     }
+    if (options_.frozen_weights && !has_encoded_) {
+      throw Error(ErrorCategory::kConfig,
+                  "model.base: nf4 is how frozen weights are stored, and no weight of a projection "
+                  "is frozen that has whole blocks of 64 elements",
+                  "Freeze projections (an adapter does, and model.frozen: [\"layers.*\"]), or "
+                  "remove model.base.");
+    }
   }
 
  private:
+  bool is_encoded(const ParameterSpec& parameter) const {
+    return options_.frozen_weights && parameter.decodable && !parameter.trainable &&
+           !options_.not_encoded.contains(parameter.name) && has_whole_blocks(parameter);
+  }
+
   const DecoderOptions& options_;
   std::vector<bool> used_;
+  bool has_encoded_ = false;
 };
 
 std::int64_t total_numel(const std::vector<ParameterSpec>& parameters) {

@@ -4,6 +4,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,11 @@ namespace packtrain {
 struct DecoderOptions {
   std::vector<std::string> frozen = {};  // names not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
-  ParameterEncoding encoding = {};  // of all parameters
+  ParameterEncoding encoding = {};  // of all parameters but these:
+  // Frozen weights that operators decode have this one. Those with a tensor of partial blocks keep
+  // `encoding`, and so do those that `not_encoded` names.
+  std::optional<ParameterEncoding> frozen_weights = std::nullopt;
+  std::set<std::string> not_encoded = {};
   // By parameter (families/parameter_parts.h).
   std::map<std::string, std::vector<ParameterPart>> parts = {};
   LayerPolicies recompute = RecomputePolicy::none();
@@ -25,8 +31,8 @@ struct DecoderOptions {
 };
 
 // blocks[0] embeds, blocks[1 .. num_layers] are the layers, the last is final norm + head + loss.
-// Throws Error(kConfig) when a pattern in `frozen` matches no parameter, or when `recompute` names
-// more layers than there are.
+// Throws Error(kConfig) when a pattern in `frozen` matches no parameter. Also throws when
+// `recompute` names more layers than there are, and when `frozen_weights` is the encoding of none.
 std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options);
 

@@ -16,6 +16,13 @@ ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std
   return tape.parameter({std::move(name), std::move(shape), {Kind::kNormal, standard_deviation}});
 }
 
+ParameterId declare_decodable_weight(OperatorTape& tape, std::string name,
+                                     std::vector<std::int64_t> shape, double standard_deviation) {
+  ParameterSpec spec{std::move(name), std::move(shape), {Kind::kNormal, standard_deviation}};
+  spec.decodable = true;
+  return tape.parameter(spec);
+}
+
 ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                          bool exists) {
   if (!exists) return {};

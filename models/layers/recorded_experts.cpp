@@ -9,6 +9,7 @@
 #include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/shared_expert_gate.h"
 #include "models/ops/linear/linear.h"
+#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
@@ -88,7 +89,9 @@ struct ProjectionIds {
   ParameterId weight;
   ParameterId bias;
 
+  // Decodes the weight, so that its value lasts until the next product of another weight.
   ExpertProjection of(const OperatorContext& run) const {
+    decode_weight(run.parameter(weight));
     return {run.find(weight), run.find(bias), run.options().gemm_timing};
   }
 };
@@ -209,9 +212,11 @@ ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, s
   ExpertsParameters parameters;
   parameters.router = declare_weight(tape, name + ".router.weight", {count, width}, deviation);
   parameters.router_bias = declare_bias(tape, name + ".router.bias", {count}, config.router_bias);
-  parameters.up = declare_weight(tape, up + ".weight", {count, projected, width}, deviation);
+  parameters.up =
+      declare_decodable_weight(tape, up + ".weight", {count, projected, width}, deviation);
   parameters.up_bias = declare_bias(tape, up + ".bias", {count, projected}, config.bias);
-  parameters.down = declare_weight(tape, down + ".weight", {count, width, inner}, deviation);
+  parameters.down =
+      declare_decodable_weight(tape, down + ".weight", {count, width, inner}, deviation);
   parameters.down_bias = declare_bias(tape, down + ".bias", {count, width}, config.bias);
   return parameters;
 }

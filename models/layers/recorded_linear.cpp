@@ -9,6 +9,7 @@
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_linear.h"
+#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
@@ -98,8 +99,8 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
   const ValueShape in = tape.shape(x);
   const std::int64_t width = options.width;
   const bool trained = options.trained;
-  const ParameterId weight_id =
-      declare_weight(tape, name + ".weight", {width, in.width}, options.standard_deviation);
+  const ParameterId weight_id = declare_decodable_weight(tape, name + ".weight", {width, in.width},
+                                                         options.standard_deviation);
   const ParameterId bias_id = declare_bias(tape, name + ".bias", {width}, options.bias);
   std::optional<LowRankUpdate> update;
   if (options.lora != nullptr) update.emplace(record_update(tape, name, x, options));
@@ -118,6 +119,7 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
   step.forward = [=](OperatorContext& run) {
     const GemmTiming& timing = run.options().gemm_timing;
     const Parameter& weight = run.parameter(weight_id);
+    decode_weight(weight);
     const Parameter* bias = run.find(bias_id);
     run.set(y, update ? lora_linear_forward(run.get(x), weight, bias, run.get(update->s),
                                             update->modules(), update->b_of(run), timing,
@@ -129,6 +131,7 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     const Parameter& weight = run.parameter(weight_id);
     const Parameter* bias = run.find(bias_id);
     if (residual) run.add_gradient(*residual, grad);
+    decode_weight(weight);
     const at::Tensor sum = run.gradient(x);
     run.set_gradient(x, update
                             ? lora_backward(run, *update, weight, grad, sum)

@@ -1,9 +1,11 @@
 #include "parallel/sharding/flat_layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "framework/core/math.h"
+#include "models/block/encoded_layout.h"
 
 namespace packtrain {
 namespace {
@@ -14,12 +16,16 @@ constexpr std::int64_t kShardBytes = 4096;
 // Elements that fill `size_bytes` in the encoding. Gradients have the layout of the weights and may
 // be bfloat16, so they must fill as many bytes.
 std::int64_t alignment(const ParameterEncoding& encoding, std::int64_t size_bytes) {
+  if (encoding.format == ParameterEncoding::Format::kNf4) {
+    return std::lcm(kNf4GroupBytes, size_bytes);  // frozen: there is no gradient
+  }
   constexpr ParameterEncoding kSmallestGradient{DataType::kBFloat16};
   return std::max(size_bytes / encoding.size_bytes(1),
                   size_bytes / kSmallestGradient.size_bytes(1));
 }
 
 std::int64_t parameter_alignment(const ParameterEncoding& encoding) {
+  if (encoding.format == ParameterEncoding::Format::kNf4) return kNf4GroupBytes;
   return alignment(encoding, kParameterBytes);
 }
 
@@ -34,7 +40,7 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
   std::int64_t end = 0;
   for (ParameterSpec& spec : ordered) {
     const std::int64_t offset = round_up(end, aligned);
-    const std::int64_t numel = spec.numel();
+    const std::int64_t numel = stored_numel(spec);
     layout.segments.push_back({std::move(spec), offset, numel});
     end = offset + numel;
   }

@@ -10,18 +10,19 @@
 
 namespace packtrain {
 
-// One parameter in a flat buffer; offsets and sizes in elements.
+// One parameter in a flat buffer; offsets and sizes in stored elements.
 struct Segment {
   ParameterSpec spec;
   std::int64_t offset = 0;
   std::int64_t numel = 0;
 };
 
-// Parameters of one encoding one after another, in the order of their optimizer groups, aligned as
-// the encoding needs (128 elements of float32 or bfloat16).
+// Parameters of one encoding one after another, in the order of their optimizer groups. They are
+// aligned as the encoding needs (128 elements of float32 or bfloat16, a group of NF4). Elements are
+// those of encoding.stored_type(): bytes with NF4.
 // Rank r owns the contiguous elements [r * shard_numel, (r + 1) * shard_numel), which may cut
-// parameters. An all-gather then writes directly into the memory whose views are the weights. Gaps
-// always hold zeros.
+// parameters, and with NF4 has whole groups. An all-gather then writes directly into the memory
+// whose views are the weights. Gaps always hold zeros.
 struct FlatLayout {
   ParameterEncoding encoding;
   std::vector<Segment> segments;

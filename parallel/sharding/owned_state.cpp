@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/device/tensor_type.h"
+#include "models/block/encoded_layout.h"
 #include "parallel/sharding/arena.h"
 
 namespace packtrain {
@@ -19,7 +20,7 @@ OwnedState::OwnedState(const UnitTable& table, at::Device device, Communicator& 
   place_units();
   std::vector<ArenaPart> parts;
   for (const WeightBuffer& buffer : layout_.buffers) {
-    parts.push_back({buffer.numel, scalar_type(buffer.encoding.type)});
+    parts.push_back({buffer.numel, scalar_type(buffer.encoding.stored_type())});
   }
   Arena arena = allocate_arena(gather, device, parts);
   communication_bytes_ = arena.num_bytes;
@@ -100,12 +101,16 @@ void OwnedState::add_views(int unit, std::size_t part, std::vector<ShardView>& v
     const OwnedRange owned = owned_range(layout, segment, rank_);
     if (owned.numel == 0) continue;
     ShardView view{.parameter = segment.spec.name,
-                   .shape = segment.spec.shape,
+                   .shape = stored_shape(segment.spec),
                    .begin = owned.parameter_begin,
                    .numel = owned.numel,
                    .trainable = trainable,
                    .weight = exact.narrow(0, owned.shard_begin, owned.numel),
                    .in_adapter = segment.spec.in_adapter};
+    if (layout.encoding.format == ParameterEncoding::Format::kNf4) {
+      view.encoded_ranges = encoded_ranges(segment.spec);
+      view.decoded_shape = segment.spec.shape;
+    }
     if (trainable) {
       view.optimizer = narrow_state(optimizer_state_, flat_.optimizer,
                                     part_begin(unit, part) + owned.shard_begin, owned.numel);

@@ -158,7 +158,7 @@ void ScheduleExecutor::gather(const Action& action) {
       const at::Tensor owned = parts_.storage.owned().weights(u, part);
       const at::Tensor& whole = parts_.storage.gathered_weights(u, part);
       parts_.ranks.gather().all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
-                                       unit.parts[part].layout.encoding.type, handle);
+                                       unit.parts[part].layout.encoding.stored_type(), handle);
       if (gather_check_ != nullptr) gather_check_->add(unit.name, whole);
     });
   }

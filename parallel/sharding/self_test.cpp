@@ -91,14 +91,14 @@ Pattern stamps_of_all(std::int64_t numel) {
   };
 }
 
-void test_gather(const at::Tensor& owned, const at::Tensor& whole, const std::string& unit,
-                 Communicator& communicator, StreamHandle stream, std::string& failure) {
+void test_gather(const at::Tensor& owned, const at::Tensor& whole, DataType type,
+                 const std::string& unit, Communicator& communicator, StreamHandle stream,
+                 std::string& failure) {
   const int rank = communicator.rank();
   const std::int64_t numel = owned.numel();
   fill(owned, stamp_of(rank));
   whole.fill_(-1);
-  communicator.all_gather(owned.const_data_ptr(), whole.data_ptr(), numel,
-                          communicator_type(owned.scalar_type()), stream);
+  communicator.all_gather(owned.const_data_ptr(), whole.data_ptr(), numel, type, stream);
   const auto name = [&](std::int64_t element) {
     return fmt::format(
         "the all-gather ({}) of {} on rank {}, in what rank {} sent, is wrong at element {}",
@@ -172,8 +172,9 @@ void test_gathers(const SelfTestParts& parts, std::string& failure) {
       const at::NoGradGuard no_grad;
       for (std::size_t part = 0; part < parts.table.units[unit].parts.size(); ++part) {
         test_gather(parts.storage.owned().weights(unit, part),
-                    parts.storage.gathered_weights(unit, part), parts.table.units[unit].name,
-                    parts.ranks.gather(), handle, failure);
+                    parts.storage.gathered_weights(unit, part),
+                    parts.table.units[unit].parts[part].layout.encoding.stored_type(),
+                    parts.table.units[unit].name, parts.ranks.gather(), handle, failure);
       }
     });
   }

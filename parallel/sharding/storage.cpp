@@ -1,9 +1,12 @@
 #include "parallel/sharding/storage.h"
 
+#include <ATen/ops/empty.h>
+
 #include <utility>
 
 #include "framework/device/tensor_device.h"
 #include "framework/device/tensor_type.h"
+#include "models/block/encoded_layout.h"
 #include "parallel/sharding/arena.h"
 #include "parallel/sharding/slot_sizes.h"
 
@@ -19,6 +22,19 @@ ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, c
       gradients_(table, slots, slot_sizes(table, slots), owned_, tensor_device(device), reduce,
                  options.reduce) {
   for (int u = 0; u < slots_.num_units; ++u) gathered_.push_back(gathered_parts(u));
+  allocate_decoded_weight(tensor_device(device));
+}
+
+void ShardedStorage::allocate_decoded_weight(at::Device device) {
+  for (const Unit& unit : table_.units) {
+    for (const UnitPart& part : unit.parts) {
+      if (part.layout.encoding.format == ParameterEncoding::Format::kPlain) continue;
+      decoded_weight_ =
+          at::empty({largest_encoded_numel(table_)},
+                    at::TensorOptions(scalar_type(part.layout.encoding.type)).device(device));
+      return;
+    }
+  }
 }
 
 std::vector<at::Tensor> ShardedStorage::allocate_weight_slots(const SlotSizes& sizes,
@@ -49,8 +65,8 @@ std::vector<at::Tensor> ShardedStorage::gathered_parts(int unit) const {
     }
     const FlatLayout& layout = table_.units[unit].parts[p].layout;
     const at::Tensor& slot = weight_slots_[slots_.weight_slot_of_unit[unit]];
-    parts.push_back(
-        slot.narrow(0, begin, layout.size_bytes()).view(scalar_type(layout.encoding.type)));
+    parts.push_back(slot.narrow(0, begin, layout.size_bytes())
+                        .view(scalar_type(layout.encoding.stored_type())));
     begin += layout.size_bytes();
   }
   return parts;
@@ -75,10 +91,15 @@ std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot, bool
     const auto& [trainable, layout] = unit.parts[place.part];
     const Segment& segment = layout.segments[place.segment];
     const auto view = [&](const at::Tensor& flat, std::int64_t begin) {
-      return flat.narrow(0, begin + segment.offset, segment.numel).view(segment.spec.shape);
+      return flat.narrow(0, begin + segment.offset, segment.numel).view(stored_shape(segment.spec));
     };
     Parameter parameter;
     parameter.value = view(gathered_weights(u, place.part), 0);
+    if (layout.encoding.format == ParameterEncoding::Format::kNf4) {
+      parameter.encoded = std::make_shared<EncodedParameter>(
+          EncodedParameter{std::move(parameter.value), encoded_ranges(segment.spec)});
+      parameter.value = decoded_weight_.narrow(0, 0, segment.spec.numel()).view(segment.spec.shape);
+    }
     if (trainable && grad_slot >= 0) {
       const std::int64_t in_shard = owned_.part_begin(u, place.part) - owned_.trainable_begin(u);
       const std::int64_t num_ranks = layout.numel / layout.shard_numel;

@@ -51,6 +51,7 @@ class ShardedStorage {
   // Collective, as allocate_arena().
   std::vector<at::Tensor> allocate_weight_slots(const SlotSizes& sizes, at::Device device,
                                                 Communicator& gather);
+  void allocate_decoded_weight(at::Device device);
   std::vector<at::Tensor> gathered_parts(int unit) const;
   std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;
 
@@ -60,6 +61,9 @@ class ShardedStorage {
   OwnedState owned_;
   std::vector<at::Tensor> weight_slots_;           // bytes
   std::vector<std::vector<at::Tensor>> gathered_;  // [units][parts], views of the slots
+  // Of the largest encoded parameter, in the type of products. Work on the compute stream alone
+  // writes and reads it. Undefined if none is encoded.
+  at::Tensor decoded_weight_;
   GradientStorage gradients_;
   std::map<ViewKey, std::vector<Parameter>> views_;
 };

@@ -131,6 +131,15 @@ UnitTable make_unit_table(Blocks blocks, int num_ranks) {
   return table;
 }
 
+std::int64_t largest_encoded_numel(const UnitTable& table) {
+  std::int64_t largest = 0;
+  for (const auto& [name, spec] : parameters_by_name(table)) {
+    if (spec->encoding.format == ParameterEncoding::Format::kPlain) continue;
+    largest = std::max(largest, spec->numel());
+  }
+  return largest;
+}
+
 std::map<std::string, const ParameterSpec*> parameters_by_name(const UnitTable& table) {
   std::map<std::string, const ParameterSpec*> parameters;
   for (const Unit& unit : table.units) {

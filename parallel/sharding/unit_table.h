@@ -51,6 +51,9 @@ struct UnitTable {
 // Throws Error(kInternal) when parameters of one name differ in shape, encoding or trainable.
 UnitTable make_unit_table(std::span<const std::unique_ptr<Block>> blocks, int num_ranks);
 
+// Elements of the largest encoded parameter: what decode_weight() writes. 0 if none is encoded.
+std::int64_t largest_encoded_numel(const UnitTable& table);
+
 // The parameters of all units, by name. They must not outlive the table.
 std::map<std::string, const ParameterSpec*> parameters_by_name(const UnitTable& table);
 

@@ -190,7 +190,7 @@ void run(const std::string& folder) {
   export_tensors(folder + "/written", source, parameters);
   if (!source.adapter) return;
   export_whole(folder + "/merged", without_adapter(source.decoder),
-               merged_parameters(source, /*seed=*/0));
+               merged_parameters(source, /*seed=*/0, Config()));
 }
 
 void run_in_bfloat16(const std::string& folder, at::DeviceType device) {

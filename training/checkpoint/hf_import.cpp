@@ -10,6 +10,7 @@
 
 #include "framework/core/error.h"
 #include "training/checkpoint/checkpoint_error.h"
+#include "training/checkpoint/hf_bitsandbytes.h"
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hf_text_tower.h"
 #include "training/checkpoint/hf_weights.h"
@@ -163,12 +164,13 @@ void import_weights(const std::string& folder, const DecoderConfig& config,
   HfTensors tensors = open_hf_tensors(folder);
   if (!options.prefix.empty()) tensors = without_prefix(tensors, options.prefix, folder);
   if (options.is_part) tensors = TextTower(tensors, config, folder).text();
+  std::set<const SafetensorsFile*> files;
+  for (const auto& [name, tensor] : tensors) files.insert(tensor.file.get());
+  const BitsandbytesTensors encoded = take_bitsandbytes_tensors(tensors);
   const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
   const std::string family_prefix = find_family(config.family).prefix;
   check_tensors({folder, tensors, options.prefix, family_prefix}, pieces, config);
-  read_hf_weights(tensors, pieces, shards);
-  std::set<const SafetensorsFile*> files;
-  for (const auto& [name, tensor] : tensors) files.insert(tensor.file.get());
+  read_hf_weights({tensors, encoded}, pieces, shards);
   for (const SafetensorsFile* file : files) file->check_unchanged();
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
@@ -34,11 +36,22 @@ bool is_number(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBFloat16;
 }
 
-// Returns why the weights are not plain numbers, or "".
+constexpr std::string_view kNf4State = ".quant_state.bitsandbytes__nf4";
+
+// Codes and scales of a tensor in NF4, which import reads (hf_bitsandbytes.h).
+bool is_nf4(const std::map<std::string, HfTensor>& tensors, const std::string& name) {
+  if (name.ends_with(kNf4State)) return true;
+  const std::string state(kNf4State);
+  return tensors.contains(name + state) ||
+         (name.ends_with(".absmax") && tensors.contains(name.substr(0, name.rfind('.')) + state));
+}
+
+// Returns why the weights are not plain numbers or NF4, or "".
 std::string find_code(const std::string& folder) {
   try {
-    for (const auto& [name, tensor] : open_hf_tensors(folder)) {
-      if (!is_number(tensor.view->dtype)) {
+    const auto tensors = open_hf_tensors(folder);
+    for (const auto& [name, tensor] : tensors) {
+      if (!is_number(tensor.view->dtype) && !is_nf4(tensors, name)) {
         return fmt::format("tensor '{}' is not float32, float16 or bfloat16", name);
       }
     }

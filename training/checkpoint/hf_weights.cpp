@@ -2,103 +2,22 @@
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "framework/core/error.h"
 #include "framework/core/safetensors.h"
-#include "training/checkpoint/hf_new_rows.h"
-#include "training/checkpoint/mxfp4.h"
+#include "training/checkpoint/encoded_weights.h"
 #include "training/checkpoint/shard_reader.h"
 #include "training/checkpoint/tensor_bytes.h"
 
 namespace packtrain {
 namespace {
-
-// Copies elements [first, last) of the piece to `destination`. The range can begin and end within a
-// row.
-void copy_range(const TensorView& tensor, const WeightPiece& piece, std::int64_t first,
-                std::int64_t last, const at::Tensor& destination) {
-  if (piece.is_contiguous()) {
-    copy_grid(tensor.data, tensor.dtype, {piece.hf_begin + first, 1, last - first}, destination);
-    return;
-  }
-  for (std::int64_t next = first; next < last;) {
-    const std::int64_t row = next / piece.columns;
-    const std::int64_t column = next % piece.columns;
-    ElementGrid grid{piece.hf_begin + row * piece.hf_row_stride + column * piece.hf_column_stride,
-                     1, std::min(piece.columns - column, last - next), piece.hf_row_stride,
-                     piece.hf_column_stride};
-    if (column == 0 && last - next >= piece.columns) grid.rows = (last - next) / piece.columns;
-    const std::int64_t numel = grid.rows * grid.columns;
-    copy_grid(tensor.data, tensor.dtype, grid, destination.narrow(0, next - first, numel));
-    next += numel;
-  }
-}
-
-// The same for a tensor in MXFP4, decoded in chunks.
-void decode_range(const TensorView& blocks, const TensorView& scales, const WeightPiece& piece,
-                  std::int64_t first, std::int64_t last, const at::Tensor& destination) {
-  constexpr std::int64_t kAtOnce = 1 << 20;
-  std::vector<float> values(static_cast<std::size_t>(std::min(kAtOnce, last - first)));
-  for (std::int64_t next = first; next < last;) {
-    const std::int64_t count = std::min(kAtOnce, last - next);
-    for (std::int64_t done = 0; done < count;) {
-      const std::int64_t column = (next + done) % piece.columns;
-      const std::int64_t run = std::min(piece.columns - column, count - done);
-      const std::int64_t row = (next + done) / piece.columns;
-      decode_mxfp4(
-          blocks.data, scales.data, piece.hf_begin + row * piece.hf_row_stride + column,
-          std::span(values).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(run)));
-      done += run;
-    }
-    destination.narrow(0, next - first, count)
-        .copy_(at::from_blob(values.data(), {count}, at::kFloat));
-    next += count;
-  }
-}
-
-// Finds weights that were not finite before training. Works in chunks, because the check makes
-// copies.
-void check_finite(const at::Tensor& values, const std::string& name, const std::string& file) {
-  constexpr std::int64_t kAtATime = 1 << 20;
-  for (std::int64_t begin = 0; begin < values.numel(); begin += kAtATime) {
-    const auto part = values.narrow(0, begin, std::min(kAtATime, values.numel() - begin));
-    if (part.isfinite().all().item<bool>()) continue;
-    throw Error(ErrorCategory::kCheckpoint,
-                fmt::format("{}: tensor '{}' has a weight that is not finite (NaN or infinity)",
-                            file, name),
-                "The model was broken before this run: download it, or export it, again.");
-  }
-}
-
-// Copies the part of `piece` that `shard` owns from the mapped file.
-void import_piece(const std::map<std::string, HfTensor>& tensors, const WeightPiece& piece,
-                  const ShardView& shard) {
-  const std::int64_t begin = std::max(shard.begin, piece.begin);
-  const std::int64_t end = std::min(shard.begin + shard.numel, piece.begin + piece.numel());
-  if (begin >= end) return;
-  const std::int64_t first = begin - piece.begin;
-  const std::int64_t last = end - piece.begin;
-  const at::Tensor destination = shard.weight.narrow(0, begin - shard.begin, end - begin);
-  const std::vector<StoredTensor> stored = stored_tensors(piece);
-  const TensorView& tensor = *tensors.at(stored[0].name).view;
-  if (piece.coding == WeightCoding::kMxfp4) {
-    decode_range(tensor, *tensors.at(stored[1].name).view, piece, first, last, destination);
-  } else {
-    copy_range(tensor, piece, first, last, destination);
-  }
-  check_finite(destination, stored[0].name, tensors.at(stored[0].name).file->path());
-}
 
 // A tensor to be written: its pieces, or a tensor of another file.
 struct OutgoingTensor {
@@ -230,29 +149,6 @@ void write_shard(const std::string& path, const Shard& shard, const ParameterSou
 
 }  // namespace
 
-void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
-                     const std::vector<WeightPiece>& pieces, std::span<const ShardView> shards) {
-  std::multimap<std::string_view, const WeightPiece*> of_parameter;
-  for (const WeightPiece& piece : pieces) of_parameter.emplace(piece.parameter, &piece);
-  for (const ShardView& shard : shards) {
-    const auto [begin, end] = of_parameter.equal_range(shard.parameter);
-    if (begin == end) {
-      throw Error(ErrorCategory::kInternal,
-                  fmt::format("no tensor is mapped to parameter '{}'", shard.parameter));
-    }
-    std::int64_t mapped = 0;
-    for (auto piece = begin; piece != end; ++piece) {
-      import_piece(tensors, *piece->second, shard);
-      mapped += piece->second->numel();
-    }
-    const std::int64_t numel = std::accumulate(shard.shape.begin(), shard.shape.end(),
-                                               std::int64_t{1}, std::multiplies<>());
-    if (numel != mapped) {
-      fill_new_rows(*tensors.at(begin->second->hf_name).view, *begin->second, shard);
-    }
-  }
-}
-
 void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
                       const ParameterSource& source, const ExportOptions& options,
                       const std::map<std::string, HfTensor>& copied) {
@@ -289,10 +185,14 @@ void write_hf_tensors(const std::string& path, const std::vector<WeightPiece>& p
 ParameterSource checkpoint_parameters(const std::string& checkpoint_folder) {
   const auto reader = std::make_shared<ShardReader>(checkpoint_folder);
   return [reader](const std::string& name) {
-    const std::vector<std::int64_t>& shape = reader->shape(name);
-    const at::ScalarType scalar = scalar_type_of(reader->dtype("weight", name));
+    const auto& encoded = reader->manifest().encoded;
+    const auto found = encoded.find(name);
+    const bool is_plain = found == encoded.end();
+    const std::vector<std::int64_t>& shape = is_plain ? reader->shape(name) : found->second.shape;
+    const at::ScalarType scalar =
+        is_plain ? scalar_type_of(reader->dtype("weight", name)) : at::kFloat;
     at::Tensor parameter = at::empty(shape, scalar);
-    reader->read("weight", name, 0, parameter.view({-1}));
+    read_decoded(*reader, name, 0, parameter.view({-1}));
     return parameter;
   };
 }

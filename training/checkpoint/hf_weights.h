@@ -6,16 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "training/checkpoint/hf_bitsandbytes.h"
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hugging_face.h"
 
 namespace packtrain {
 
+struct HfWeights {
+  const HfTensors& tensors;
+  const BitsandbytesTensors& encoded;  // of these, those in NF4
+};
+
 // Fills `shards[i].weight` from the mapped files, which must have every tensor of `pieces`. For
-// contiguous pieces only the owned elements are read. Throws Error(kInternal) when a shard's
-// parameter has no piece.
-void read_hf_weights(const std::map<std::string, HfTensor>& tensors,
-                     const std::vector<WeightPiece>& pieces, std::span<const ShardView> shards);
+// contiguous pieces only the owned elements are read. Encoded shards are quantised; of a tensor
+// that is NF4 in the files, its codes are copied. Throws Error(kInternal) when a shard's parameter
+// has no piece.
+void read_hf_weights(const HfWeights& weights, const std::vector<WeightPiece>& pieces,
+                     std::span<const ShardView> shards);
 
 // Writes the tensors of `pieces`, and `copied` unchanged, as safetensors files to `folder`, with an
 // index when there are several. At any time only one Hugging Face tensor and its parameters are in

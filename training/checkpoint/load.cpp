@@ -12,6 +12,7 @@
 #include "framework/core/logging.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/checkpoint_error.h"
+#include "training/checkpoint/encoded_weights.h"
 #include "training/checkpoint/shard_reader.h"
 #include "training/checkpoint/tensor_bytes.h"
 
@@ -211,14 +212,8 @@ ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView>
   ShardReader reader(folder);
   bool logged = false;  // all moments have one type
   for (const ShardView& shard : shards) {
-    if (const auto& saved = reader.shape(shard.parameter); saved != shard.shape) {
-      fail_at(folder,
-              fmt::format("parameter '{}' has shape [{}], want [{}]", shard.parameter,
-                          fmt::join(saved, ", "), fmt::join(shard.shape, ", ")),
-              kOtherModel);
-    }
+    read_weight(reader, shard);
     if (shard.numel == 0) continue;
-    reader.read("weight", shard.parameter, shard.begin, shard.weight);
     if (!with_optimizer_state || !shard.trainable) continue;
     if (!std::exchange(logged, true)) log_converted_moments(reader, shard, folder);
     for (const auto& [kind, values] : shard.optimizer) {

@@ -1,8 +1,8 @@
 #include "training/checkpoint/manifest.h"
 
 #include <fmt/format.h>
-#include <array>
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <limits>
@@ -27,7 +27,8 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::array<std::string_view, 1> kKnownRequirements = {kAdapterRequirement};
+constexpr std::array<std::string_view, 2> kKnownRequirements = {kAdapterRequirement,
+                                                                kNf4Requirement};
 
 class Fault : public std::runtime_error {
  public:
@@ -171,21 +172,37 @@ std::vector<CheckpointFile> parse_files(const json& array, std::int64_t num_rank
   return files;
 }
 
+std::vector<std::int64_t> parse_counts(const json& list, const std::string& name) {
+  if (!list.is_array()) throw Fault(fmt::format("the shape of '{}' is not a list", name));
+  std::vector<std::int64_t> counts;
+  for (const json& count : list) counts.push_back(count_from(count, name));
+  return counts;
+}
+
 std::map<std::string, std::vector<std::int64_t>> parse_parameters(const json& object) {
   if (!object.is_object()) throw Fault("'parameters' is not an object");
   std::map<std::string, std::vector<std::int64_t>> parameters;
   for (const auto& [name, shape] : object.items()) {
-    if (!shape.is_array()) throw Fault(fmt::format("the shape of '{}' is not a list", name));
-    std::vector<std::int64_t>& sizes = parameters[name];
+    parameters[name] = parse_counts(shape, name);
     std::int64_t numel = 1;
-    for (const json& size : shape) {
-      sizes.push_back(count_from(size, name));
-      if (__builtin_mul_overflow(numel, sizes.back(), &numel)) {
+    for (const std::int64_t size : parameters[name]) {
+      if (__builtin_mul_overflow(numel, size, &numel)) {
         throw Fault(fmt::format("the shape of '{}' overflows", name));
       }
     }
   }
   return parameters;
+}
+
+std::map<std::string, EncodedShape> parse_encoded(const json& document) {
+  const json objects = document.value("encoded", json::object());
+  if (!objects.is_object()) throw Fault("'encoded' is not an object");
+  std::map<std::string, EncodedShape> encoded;
+  for (const auto& [name, object] : objects.items()) {
+    encoded[name] = {parse_counts(member(object, "shape"), name),
+                     parse_counts(member(object, "tensors"), name)};
+  }
+  return encoded;
 }
 
 // Checked before anything else, because a newer file can have another format.
@@ -214,6 +231,10 @@ Manifest parse(const json& document, const std::string& path) {
   manifest.state = parse_state(member(document, "state"));
   manifest.files = parse_files(member(document, "files"), manifest.state.num_ranks);
   manifest.parameters = parse_parameters(member(document, "parameters"));
+  manifest.encoded = parse_encoded(document);
+  if (const std::string name = wrongly_encoded_parameter(manifest); !name.empty()) {
+    throw Fault(fmt::format("'encoded' of '{}' is not the parameter", name));
+  }
   if (const std::string file = file_with_wrong_ranges(manifest); !file.empty()) {
     throw Fault(fmt::format("'ranges' of '{}' leave a parameter", file));
   }
@@ -238,6 +259,8 @@ std::string manifest_text(const Manifest& manifest) {
   json document = {{"format", kFormat}, {"version", kManifestVersion},
                    {"digest", kDigest}, {"state", state_json(manifest.state)},
                    {"files", files},    {"parameters", parameters}};
+  for (const auto& [name, of] : manifest.encoded)
+    document["encoded"][name] = {{"shape", of.shape}, {"tensors", of.tensor_numels}};
   if (!manifest.requirements.empty()) document[kRequirementsKey] = manifest.requirements;
   // A path with invalid UTF-8 in the saved configuration must not fail the save.
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";

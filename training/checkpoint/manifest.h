@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,14 +39,24 @@ struct CheckpointFile {
   std::vector<SavedRange> ranges = {};
 };
 
+// A parameter stored in NF4 groups (models/block/nf4_groups.h).
+struct EncodedShape {
+  std::vector<std::int64_t> shape;          // of the parameter
+  std::vector<std::int64_t> tensor_numels;  // elements of its tensors, each in groups of its own
+};
+
+// In the requirements of a checkpoint with such parameters.
+inline constexpr std::string_view kNf4Requirement = "nf4_groups";
+
 struct Manifest {
   // Features that a reader must know in addition to the version (core/requirements.h). This version
-  // knows `adapter`: the checkpoint holds an adapter, not the whole model.
+  // knows `adapter`: the checkpoint holds an adapter, not the whole model; and kNf4Requirement.
   std::vector<std::string> requirements = {};
   TrainingState state;
   std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them
-  // The full shape of every parameter.
+  // The full shape of every parameter as stored: [bytes] for an encoded one.
   std::map<std::string, std::vector<std::int64_t>> parameters;
+  std::map<std::string, EncodedShape> encoded = {};
 };
 
 // A valid checkpoint of a newer version. Unlike a damaged one it is never replaced by an older

@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <system_error>
+#include <vector>
+
+#include "models/block/nf4_groups.h"
 
 namespace packtrain {
 namespace {
@@ -58,6 +61,29 @@ std::string file_with_wrong_ranges(const Manifest& manifest) {
                              range.begin <= numels[range.parameter] &&
                              range.numel <= numels[range.parameter] - range.begin;
       if (!is_inside) return file.name;
+    }
+  }
+  return "";
+}
+
+std::string wrongly_encoded_parameter(const Manifest& manifest) {
+  for (const auto& [name, encoded] : manifest.encoded) {
+    std::int64_t numel = 1;
+    std::int64_t of_tensors = 0;
+    std::int64_t num_groups = 0;
+    bool fits = true;
+    for (const std::int64_t size : encoded.shape) {
+      fits = fits && !__builtin_mul_overflow(numel, size, &numel);
+    }
+    for (const std::int64_t size : encoded.tensor_numels) {
+      fits = fits && size > 0 && size % kNf4BlockElements == 0 &&
+             !__builtin_add_overflow(of_tensors, size, &of_tensors) && of_tensors <= numel;
+      if (fits) num_groups += num_nf4_groups(size);
+    }
+    const auto stored = manifest.parameters.find(name);
+    if (!fits || of_tensors != numel || stored == manifest.parameters.end() ||
+        stored->second != std::vector<std::int64_t>{num_groups * kNf4GroupBytes}) {
+      return name;
     }
   }
   return "";

@@ -19,4 +19,7 @@ std::optional<std::vector<SavedRange>> parse_ranges(std::string_view text);
 // The name of the first file with a range outside its parameter, or "".
 std::string file_with_wrong_ranges(const Manifest& manifest);
 
+// The name of an encoded parameter whose tensors' groups are not its stored bytes, or "".
+std::string wrongly_encoded_parameter(const Manifest& manifest);
+
 }  // namespace packtrain

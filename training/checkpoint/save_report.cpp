@@ -98,6 +98,12 @@ Report unpack(std::string_view report) {
   return result;
 }
 
+json encoded_shape(const ShardView& shard) {
+  std::vector<std::int64_t> numels;
+  for (const ElementRange& range : shard.encoded_ranges) numels.push_back(range.numel);
+  return {{"shape", shard.decoded_shape}, {"tensors", numels}};
+}
+
 std::vector<SavedRange> saved_ranges(const std::vector<SentRange>& sent,
                                      const std::map<std::uint64_t, std::size_t>& places,
                                      const std::string& file) {
@@ -137,9 +143,13 @@ std::string write_own_file(const std::string& folder, std::span<const ShardView>
                            bool weights_only, const Writers& writers) {
   RankTensors tensors;
   json parameters = json::object();
+  json encoded = json::object();
   std::vector<SentRange> ranges;
   for (const ShardView& shard : shards) {
     if (shard.begin == 0) parameters[shard.parameter] = shard.shape;
+    if (shard.begin == 0 && !shard.encoded_ranges.empty()) {
+      encoded[shard.parameter] = encoded_shape(shard);
+    }
     if (shard.numel == 0) continue;
     ranges.push_back({key_of(shard.parameter, shard.shape), shard.begin, shard.numel});
     tensors.add("weight", shard, shard.weight);
@@ -154,7 +164,8 @@ std::string write_own_file(const std::string& folder, std::span<const ShardView>
                {"digest", file.digest},
                {"header_size", file.header_size},
                {"header_digest", file.header_digest},
-               {"parameters", parameters}},
+               {"parameters", parameters},
+               {"encoded", encoded}},
               ranges);
 }
 
@@ -170,7 +181,11 @@ Manifest manifest_of(const TrainingState& state, const std::vector<std::string>&
     for (const auto& [name, shape] : read.back().object["parameters"].items()) {
       manifest.parameters.try_emplace(name, shape);
     }
+    for (const auto& [name, encoded] : read.back().object["encoded"].items()) {
+      manifest.encoded.try_emplace(name, EncodedShape{encoded["shape"], encoded["tensors"]});
+    }
   }
+  if (!manifest.encoded.empty()) manifest.requirements.emplace_back(kNf4Requirement);
   std::map<std::uint64_t, std::size_t> places;
   for (const auto& [name, shape] : manifest.parameters) {
     places.try_emplace(key_of(name, shape), places.size());

@@ -23,8 +23,9 @@ class ShardReader {
   // when a header differs from the saved one or has ranges outside its parameters.
   explicit ShardReader(std::string folder);
 
+  const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
-  // The full shape. Throws Error(kCheckpoint) when the checkpoint has no such parameter.
+  // The full shape as stored. Throws Error(kCheckpoint) when the checkpoint has no such parameter.
   const std::vector<std::int64_t>& shape(const std::string& parameter) const;
   // The stored type of `kind` (weight, or a name of optimizer state) at this element.
   DataType dtype(const std::string& kind, const std::string& parameter, std::int64_t begin = 0);

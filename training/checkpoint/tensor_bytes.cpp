@@ -20,10 +20,13 @@ DataType data_type_of(const at::Tensor& tensor) {
       return DataType::kBFloat16;
     case at::kHalf:
       return DataType::kFloat16;
+    case at::kByte:
+      return DataType::kUInt8;
     default:
-      throw Error(ErrorCategory::kInternal,
-                  fmt::format("a tensor of {} cannot be stored, want float32, bfloat16 or float16",
-                              c10::toString(tensor.scalar_type())));
+      throw Error(
+          ErrorCategory::kInternal,
+          fmt::format("a tensor of {} cannot be stored, want float32, bfloat16, float16 or uint8",
+                      c10::toString(tensor.scalar_type())));
   }
 }
 
@@ -35,9 +38,11 @@ at::ScalarType scalar_type_of(DataType type) {
       return at::kBFloat16;
     case DataType::kFloat16:
       return at::kHalf;
+    case DataType::kUInt8:
+      return at::kByte;
     default:
       throw Error(ErrorCategory::kCheckpoint,
-                  "weights are stored as float32, bfloat16 or float16, got another type");
+                  "weights are stored as float32, bfloat16, float16 or uint8, got another type");
   }
 }
 

@@ -101,8 +101,8 @@ void MemoryPlanner::change(const RecomputeByLayer& recompute,
 }
 
 void MemoryPlanner::find_sizes() {
-  const UnitTable table =
-      make_unit_table(make_decoder(decoder_, decoder_options(config_)), ranks_.shard_size);
+  const UnitTable table = make_unit_table(
+      make_decoder(decoder_, decoder_options(config_, decoder_)), ranks_.shard_size);
   const SlotTable slots =
       make_slot_table(table, {config_.parallel.zero_stage, sharding_options(config_).gather_slots,
                               config_.parallel.resident_embeddings, ranks_.shard_size});
@@ -110,8 +110,11 @@ void MemoryPlanner::find_sizes() {
   sizes_.trainable = owned.trainable_numel;
   for (const WeightBuffer& buffer : owned.buffers) {
     if (buffer.is_master()) continue;
-    (buffer.trainable ? sizes_.weight_bytes : sizes_.frozen_bytes) += buffer.size_bytes();
+    const bool is_encoded = buffer.encoding.format == ParameterEncoding::Format::kNf4;
+    std::int64_t& frozen = is_encoded ? sizes_.encoded_bytes : sizes_.frozen_bytes;
+    (buffer.trainable ? sizes_.weight_bytes : frozen) += buffer.size_bytes();
   }
+  sizes_.decoded_weight = largest_encoded_numel(table);
   const SlotSizes of_slots = slot_sizes(table, slots);
   num_weight_slots_ = slots.num_weight_slots;
   num_grad_slots_ = slots.num_grad_slots;
@@ -124,6 +127,8 @@ MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
   MemoryPlan plan;
   add_state(load.several_micro_batches, plan);
   plan.shared_bytes = plan.allocated_bytes();
+  add(plan.allocated, "decoded weight", sizes_.decoded_weight * bytes_of(config_.precision.compute),
+      fmt::format("{}, the largest of nf4", name_of(config_.precision.compute)));
   if (is_sharded()) add_slots(plan);
   add_step(load, plan);
   if (ranks_.device == DeviceKind::kCuda) add_outside(plan);
@@ -136,6 +141,7 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
   add(entries, "master weights", sizes_.trainable * kFloatBytes, "float32, owned");
   add(entries, "weights", sizes_.weight_bytes, fmt::format("{}, owned", name_of(compute)));
   add(entries, "frozen weights", sizes_.frozen_bytes, fmt::format("{}, owned", name_of(compute)));
+  add(entries, "frozen weights, nf4", sizes_.encoded_bytes, "4 bits and scales, owned");
   const auto state = sharding_options(config_).optimizer_state;
   add(entries, "moments", state_bytes(state, sizes_.trainable),
       fmt::format("{}, {}", number_word(state.size()), name_of(config_.optimizer.moments)));
@@ -151,7 +157,8 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
   const Precision reduce = config_.precision.reduce;
   auto& entries = plan.allocated;
   add(entries, "gather slots", sizes_.weight_slot_bytes,
-      fmt::format("{} of {}", num_weight_slots_, name_of(compute)));
+      fmt::format("{} of {}{}", num_weight_slots_, name_of(compute),
+                  sizes_.encoded_bytes > 0 ? " and nf4" : ""));
   add(entries, "gradient slots", sizes_.grad_slots * bytes_of(reduce),
       fmt::format("{} of {}", num_grad_slots_, name_of(reduce)));
   add(entries, "reduce output", sizes_.reduce_output * bytes_of(reduce),

@@ -75,7 +75,9 @@ class MemoryPlanner {
   struct Sizes {
     std::int64_t trainable = 0;          // owned
     std::int64_t weight_bytes = 0;       // owned and trainable, where they are not the master
-    std::int64_t frozen_bytes = 0;       // owned
+    std::int64_t frozen_bytes = 0;       // owned, not encoded
+    std::int64_t encoded_bytes = 0;      // owned and frozen
+    std::int64_t decoded_weight = 0;     // elements of the largest encoded one
     std::int64_t weight_slot_bytes = 0;  // several ranks: destination of gathers
     std::int64_t grad_slots = 0;         // several ranks: written by blocks
     std::int64_t reduce_output = 0;

@@ -81,7 +81,7 @@ void StepTimeModel::add_communication(const Config& config, const DecoderConfig&
   const double from_others = 1.0 - 1.0 / shard_size;
   const bool gathers = config.parallel.zero_stage == 3;
   const double reduced = config.precision.reduce == Precision::kFloat32 ? 4 : 2;
-  for (const auto& block : make_decoder(decoder, decoder_options(config))) {
+  for (const auto& block : make_decoder(decoder, decoder_options(config, decoder))) {
     for (const ParameterSpec& parameter : block->parameters()) {
       const auto numel = static_cast<double>(parameter.numel());
       if (gathers) {

@@ -26,6 +26,7 @@ using Values = std::map<std::string, Json>;  // by "section.key"
 // Keys in addition to those of plan_settings().
 constexpr std::array kKeysFixedOnResume = {
     "model.frozen",
+    "model.base",
     "model.resize_vocabulary",
     "model.dropout",
     "adapter.kind",

@@ -1,35 +1,19 @@
 // The first weights of a model: random, or from a folder.
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <functional>
 #include <iterator>
 #include <vector>
 
 #include "framework/device/tensor_device.h"
-#include "models/decoder/initialize.h"
 #include "models/families/text_part.h"
 #include "training/checkpoint/hugging_face.h"
 #include "training/setup/base_digest.h"
 #include "training/setup/collective_read.h"
+#include "training/setup/initial_weights.h"
 #include "training/setup/model_source.h"
 
 namespace packtrain {
 namespace {
-
-void initialize_weights(std::uint64_t seed, ShardedModel& model) {
-  const auto specs = parameters_by_name(model.units());
-  for (const ShardView& shard : model.parameters().shards()) {
-    if (shard.in_adapter) continue;
-    const bool in_place = shard.weight.scalar_type() == at::kFloat;
-    const at::Tensor values =
-        in_place ? shard.weight
-                 : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
-    initialize(*specs.at(shard.parameter), seed, shard.begin, values);
-    if (!in_place) shard.weight.copy_(values);
-  }
-  wait_for_current_stream(model.parameters().state().master.device());
-}
 
 // The model as stored in the folder, before its vocabulary was resized and without its adapter.
 DecoderConfig stored_decoder(const ModelSource& source) {

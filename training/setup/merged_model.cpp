@@ -13,9 +13,11 @@
 #include "framework/core/error.h"
 #include "framework/device/tensor_type.h"
 #include "models/adapters/adapter_weights.h"
-#include "models/decoder/initialize.h"
-#include "models/decoder/parameters.h"
+#include "models/block/encoded_layout.h"
+#include "models/decoder/decoder.h"
+#include "models/ops/nf4/nf4.h"
 #include "training/setup/base_digest.h"
+#include "training/setup/initial_weights.h"
 
 namespace packtrain {
 namespace {
@@ -27,16 +29,43 @@ ShardView whole_parameter(const std::string& name, const std::vector<std::int64_
   return shard;
 }
 
-// The model's parameter as it was when training began, float32.
+using SpecsByName = std::map<std::string, ParameterSpec>;
+
+// The model's parameters without the adapter's, encoded as in the run.
+SpecsByName base_specs(const ModelSource& source, const Config& config) {
+  SpecsByName specs;
+  const DecoderOptions options = decoder_options(config, source.decoder);
+  for (const auto& block : make_decoder(source.decoder, options)) {
+    for (const ParameterSpec& spec : block->parameters()) {
+      if (!spec.in_adapter) specs.emplace(spec.name, spec);
+    }
+  }
+  return specs;
+}
+
+// The model's parameter as it was when training began: float32, or encoded.
 ShardView first_parameter(const ModelSource& source, std::uint64_t seed,
                           const ParameterSpec& spec) {
-  ShardView shard = whole_parameter(spec.name, spec.shape);
+  ShardView shard = whole_parameter(spec.name, stored_shape(spec));
+  if (spec.encoding.format == ParameterEncoding::Format::kNf4) {
+    shard.weight = at::empty({shard.numel}, at::kByte);
+    shard.encoded_ranges = encoded_ranges(spec);
+    shard.decoded_shape = spec.shape;
+  }
   if (source.kind == ModelSource::Kind::kRandom) {
-    initialize(spec, seed, 0, shard.weight);
+    initialize_weight(spec, seed, shard);
   } else {
     read_weights(source, std::span(&shard, 1));
   }
   return shard;
+}
+
+// The values that products read, float32 [shape].
+at::Tensor values_of(const ShardView& shard, const ParameterSpec& spec) {
+  if (shard.encoded_ranges.empty()) return shard.weight.view(spec.shape);
+  at::Tensor values = at::empty(spec.shape, at::kFloat);
+  nf4_decode({shard.weight, shard.encoded_ranges}, values.view({-1}));
+  return values;
 }
 
 at::Tensor adapter_parameter(const ModelSource& source, const std::string& name,
@@ -66,18 +95,15 @@ void add_update(const ModelSource& source, const std::string& weight, const Lora
 
 }  // namespace
 
-ParameterSource merged_parameters(const ModelSource& source, std::uint64_t seed) {
-  std::map<std::string, ParameterSpec> specs;
-  for (ParameterSpec& spec : all_parameters(without_adapter(source.decoder))) {
-    specs.emplace(spec.name, std::move(spec));
-  }
-  return [source, seed, specs](const std::string& name) {
+ParameterSource merged_parameters(const ModelSource& source, std::uint64_t seed,
+                                  const Config& config) {
+  return [source, seed, specs = base_specs(source, config)](const std::string& name) {
     const ParameterSpec& spec = specs.at(name);
     const AdapterTargets& adapter = *source.decoder.adapter;
     if (adapter.trained.contains(name)) {
       return adapter_parameter(source, name, spec.shape, /*in_adapter=*/false);
     }
-    at::Tensor value = first_parameter(source, seed, spec).weight.view(spec.shape);
+    at::Tensor value = values_of(first_parameter(source, seed, spec), spec);
     if (const LoraModules* modules = adapter.find(name)) {
       add_update(source, name, *modules, value);
     }
@@ -86,13 +112,13 @@ ParameterSource merged_parameters(const ModelSource& source, std::uint64_t seed)
 }
 
 void check_base(const ModelSource& source, std::uint64_t seed, const std::string& digest,
-                Precision compute) {
+                const Config& config) {
   BaseDigest found;
-  for (const ParameterSpec& spec : all_parameters(without_adapter(source.decoder))) {
+  for (const auto& [name, spec] : base_specs(source, config)) {
     ShardView shard = first_parameter(source, seed, spec);
-    // Frozen weights were kept in the precision of the products.
-    if (!source.decoder.adapter->trained.contains(spec.name)) {
-      shard.weight = shard.weight.to(scalar_type(data_type(compute)));
+    // Frozen weights were kept as products read them, or encoded.
+    if (!source.decoder.adapter->trained.contains(name)) {
+      shard.weight = shard.weight.to(scalar_type(spec.encoding.stored_type()));
     }
     found.add(shard);
   }

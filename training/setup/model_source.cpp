@@ -17,12 +17,14 @@
 #include "framework/device/tensor_memory.h"
 #include "models/families/config_changes.h"
 #include "models/families/family.h"
+#include "models/families/nf4_layout.h"
 #include "models/families/parameter_parts.h"
 #include "models/families/text_part.h"
 #include "models/layers/layer_attention.h"
 #include "models/ops/attention/backends.h"
 #include "parallel/sharding/shard_groups.h"
 #include "training/checkpoint/hf_quantization.h"
+#include "training/setup/encoded_weights_log.h"
 #include "training/setup/no_model.h"
 #include "training/setup/recompute_policies.h"
 
@@ -201,12 +203,17 @@ bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Pr
   });
 }
 
-DecoderOptions decoder_options(const Config& config) {
+DecoderOptions decoder_options(const Config& config, const DecoderConfig& decoder) {
   DecoderOptions options;
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.encoding = {data_type(config.precision.compute)};
   options.recompute = layer_policies(config.memory);
+  if (config.model.base == BaseStorage::kNf4) {
+    options.frozen_weights = {options.encoding.type, ParameterEncoding::Format::kNf4};
+    options.not_encoded = parameters_that_cut_tensors(decoder);
+    if (!decoder.family.empty()) options.parts = parameter_parts(decoder);
+  }
   return options;
 }
 
@@ -214,9 +221,10 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
                                                  const RunDevice& run_device, World& world) {
   // Reports head sizes that no kernel supports now, not at the first batch.
   log_attention(decoder, config.precision.compute, *run_device.device);
-  DecoderOptions options = decoder_options(config);
-  if (!decoder.family.empty()) options.parts = parameter_parts(decoder);
+  DecoderOptions options = decoder_options(config, decoder);
+  if (!decoder.family.empty() && options.parts.empty()) options.parts = parameter_parts(decoder);
   auto blocks = make_decoder(decoder, options);
+  if (options.frozen_weights) log_encoded_weights(blocks);
   // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
   // models.
   release_unused_tensor_memory(*run_device.device);

@@ -39,8 +39,9 @@ ModelSource checkpoint_source(const std::string& folder, const Config& config);
 void check_vocabulary(const std::string& store_folder, std::int64_t store_vocab_size,
                       const DecoderConfig& decoder);
 
-// The options of the decoder that a run trains, without the parts of its parameters.
-DecoderOptions decoder_options(const Config& config);
+// The options of the decoder that a run trains. Parts of parameters are set where the encoding of
+// weights depends on them; they are slow to find.
+DecoderOptions decoder_options(const Config& config, const DecoderConfig& decoder);
 
 // True when this backend computes the attention of all layers.
 bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Precision compute,

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/error.h"
+#include "models/block/encoded_layout.h"
 #include "models/decoder/decoder.h"
 #include "models/estimates/flops.h"
 #include "tests/models/batches.h"
@@ -41,6 +42,48 @@ TEST(DecoderParameters, ATiedHeadSharesTheEmbedding) {
   EXPECT_EQ(blocks.front()->parameters()[0].name, "embed.weight");
   EXPECT_EQ(blocks.back()->parameters()[1].name, "embed.weight");
   EXPECT_EQ(blocks.size(), 4U);
+}
+
+constexpr ParameterEncoding kNf4{DataType::kBFloat16, ParameterEncoding::Format::kNf4};
+
+TEST(DecoderParameters, FrozenWeightsOfProjectionsAloneAreEncoded) {
+  DecoderOptions options;
+  options.frozen = {"embed.weight", "layers.0.*", "final_norm.*"};
+  options.frozen_weights = kNf4;
+  options.not_encoded = {"layers.0.mlp.down.weight"};
+  for (const auto& block : make_decoder(small_config(), options)) {
+    for (const ParameterSpec& parameter : block->parameters()) {
+      const bool wanted = parameter.name.starts_with("layers.0.") && parameter.shape.size() == 2 &&
+                          parameter.name != "layers.0.mlp.down.weight";
+      EXPECT_EQ(parameter.encoding == kNf4, wanted) << parameter.name;
+    }
+  }
+}
+
+TEST(DecoderParameters, AWeightWithATensorOfPartialBlocksIsNotEncoded) {
+  ParameterSpec weight{.name = "a", .shape = {6, 64}};
+  weight.parts = {{"q", 0, 2}, {"k", 2, 4}};
+  EXPECT_TRUE(has_whole_blocks(weight));
+  weight.shape = {6, 32};
+  EXPECT_TRUE(has_whole_blocks(weight));
+  weight.parts = {{"q", 0, 1}, {"k", 1, 5}};
+  EXPECT_FALSE(has_whole_blocks(weight));
+  weight.shape = {6, 64};
+  weight.parts = {{"q", 0, 1, 3, 2}, {"k", 1, 1, 3, 2}};
+  EXPECT_FALSE(has_whole_blocks(weight));
+}
+
+TEST(DecoderParameters, AnEncodingThatNoFrozenWeightCanHaveIsAnError) {
+  DecoderOptions options;
+  options.frozen = {"embed.weight"};
+  options.frozen_weights = kNf4;
+  try {
+    make_decoder(small_config(), options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+    EXPECT_NE(error.message().find("no weight of a projection is frozen"), std::string::npos);
+  }
 }
 
 TEST(DecoderParameters, APatternThatFreezesNothingIsAnError) {

@@ -81,6 +81,25 @@ TEST(FlatLayout, OfSmallerElementsIsAlignedToAsManyBytes) {
   EXPECT_EQ(layout.size_bytes(), 3 * 4096);
 }
 
+constexpr ParameterEncoding kNf4{DataType::kBFloat16, ParameterEncoding::Format::kNf4};
+
+TEST(FlatLayout, ShardsOfNf4AreWholeGroupsAndPages) {
+  // Tensors of one group and a block, and of 99 groups.
+  const std::vector<ParameterPart> parts = {{"q", 0, 257}, {"k", 257, 99 * 256}};
+  const std::vector<ParameterSpec> specs = {
+      {.name = "a", .shape = {257 + 99 * 256, 64}, .encoding = kNf4, .parts = parts},
+      {.name = "b", .shape = {30, 64}, .encoding = kNf4}};
+  for (const int ranks : {1, 2, 5}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    EXPECT_EQ(layout.segments[0].numel, (2 + 99) * kNf4GroupBytes);
+    EXPECT_EQ(layout.segments[1].offset, 101 * kNf4GroupBytes);
+    EXPECT_EQ(layout.segments[1].numel, kNf4GroupBytes);
+    EXPECT_EQ(layout.shard_numel % kNf4GroupBytes, 0);
+    EXPECT_EQ(layout.shard_numel % 4096, 0);
+    EXPECT_EQ(layout.size_bytes(), ranks * layout.shard_numel);
+  }
+}
+
 const ToyOptions kMixed{
     .num_layers = 2, .frozen_layers = {1}, .layer_encoding = {DataType::kBFloat16}, .bias = true};
 

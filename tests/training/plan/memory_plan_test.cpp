@@ -89,7 +89,7 @@ TEST(MemoryPlan, KnowsWhatShardingAllocates) {
       options.optimizer_state = adamw_state(options.reduce);
       config.precision.reduce = config.optimizer.moments = compute;
       const DecoderConfig decoder = small_decoder(tied);
-      ShardedModel model(make_decoder(decoder, decoder_options(config)), *device,
+      ShardedModel model(make_decoder(decoder, decoder_options(config, decoder)), *device,
                          {world->connect(Backend::kLocal), world->connect(Backend::kLocal)},
                          options);
       const MemoryPlan plan = plan_of(config, decoder, 1);
@@ -148,6 +148,23 @@ TEST(MemoryPlan, FrozenWeightsCostNeitherGradientNorMoments) {
   EXPECT_GT(bytes_of(frozen, {"frozen weights"}), 0);
   config.model.frozen = {"no.such.parameter"};
   EXPECT_THROW(plan_of(config, decoder, 1), Error);
+}
+
+TEST(MemoryPlan, FrozenWeightsInNf4AreNamedAndHaveADecodedWeight) {
+  Config config;
+  DecoderConfig decoder = small_decoder(false);
+  decoder.hidden_size = 512;  // a layer is some hundred groups
+  decoder.head_dim = 128;
+  config.model.frozen = {"layers.*"};
+  const std::int64_t plain = bytes_of(plan_of(config, decoder, 1), {"frozen weights"});
+  config.model.base = BaseStorage::kNf4;
+  const MemoryPlan encoded = plan_of(config, decoder, 1);
+  const std::int64_t bytes = bytes_of(encoded, {"frozen weights, nf4"});
+  EXPECT_GT(bytes, plain / 4);
+  EXPECT_LT(bytes, plain * 2 / 5);  // with what rounds shards up to whole pages of groups
+  EXPECT_LT(bytes_of(encoded, {"frozen weights"}), plain / 50);  // norms
+  EXPECT_EQ(bytes_of(encoded, {"decoded weight"}), 2 * 512 * (512 + 2 * 256));
+  EXPECT_LT(slots_of(plan_of(config, decoder, 2)), plain);
 }
 
 TEST(MemoryPlan, MomentsInBFloat16TakeHalf) {

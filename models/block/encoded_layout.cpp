@@ -1,0 +1,41 @@
+#include "models/block/encoded_layout.h"
+
+#include <algorithm>
+
+namespace packtrain {
+
+std::vector<ElementRange> encoded_ranges(const ParameterSpec& parameter) {
+  if (parameter.parts.empty()) return {{0, parameter.numel()}};
+  std::vector<ElementRange> ranges;
+  for (const ParameterPart& part : parameter.parts) {
+    ranges.push_back({part.begin * parameter.row_numel(), part.num_rows * parameter.row_numel()});
+  }
+  return ranges;
+}
+
+bool has_whole_blocks(const ParameterSpec& parameter) {
+  const bool are_runs = std::ranges::all_of(
+      parameter.parts, [](const ParameterPart& part) { return part.num_runs == 1; });
+  std::int64_t next = 0;
+  for (const ElementRange& range : encoded_ranges(parameter)) {
+    if (range.begin != next || range.numel % kNf4BlockElements != 0) return false;
+    next += range.numel;
+  }
+  return are_runs && next == parameter.numel();
+}
+
+std::int64_t stored_numel(const ParameterSpec& parameter) {
+  if (parameter.encoding.format == ParameterEncoding::Format::kPlain) return parameter.numel();
+  std::int64_t num_groups = 0;
+  for (const ElementRange& range : encoded_ranges(parameter)) {
+    num_groups += num_nf4_groups(range.numel);
+  }
+  return num_groups * kNf4GroupBytes;
+}
+
+std::vector<std::int64_t> stored_shape(const ParameterSpec& parameter) {
+  if (parameter.encoding.format == ParameterEncoding::Format::kPlain) return parameter.shape;
+  return {stored_numel(parameter)};
+}
+
+}  // namespace packtrain
