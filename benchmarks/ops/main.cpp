@@ -30,6 +30,7 @@ OpBenchmarks all_benchmarks() {
   add_experts(benchmarks);
   add_positions(benchmarks);
   add_embeddings(benchmarks);
+  add_encodings(benchmarks);
   add_optimizers(benchmarks);
   add_attentions(benchmarks);
   add_linears(benchmarks);

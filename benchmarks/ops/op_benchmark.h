@@ -35,6 +35,7 @@ void add_linears(OpBenchmarks& benchmarks);
 void add_attentions(OpBenchmarks& benchmarks);
 void add_experts(OpBenchmarks& benchmarks);
 void add_embeddings(OpBenchmarks& benchmarks);
+void add_encodings(OpBenchmarks& benchmarks);
 void add_heads(OpBenchmarks& benchmarks);
 void add_optimizers(OpBenchmarks& benchmarks);
 
