@@ -89,7 +89,8 @@ struct ProjectionIds {
   ParameterId weight;
   ParameterId bias;
 
-  // Decodes the weight, so that its value lasts until the next product of another weight.
+  // Decodes the weight, whose value lasts until the next product of another weight. So call it after
+  // get(), which may run other products.
   ExpertProjection of(const OperatorContext& run) const {
     decode_weight(run.parameter(weight));
     return {run.find(weight), run.find(bias), run.options().gemm_timing};
@@ -122,8 +123,9 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
   step.needs = {x, routed.order, routed.ends};
   step.multiply_adds.of_rows = copies.numel() * projected;
   step.forward = [=](OperatorContext& run) {
-    ExpertsHidden made =
-        dispatch_forward(run.get(x), routed.sorted(run), projection.of(run), activation);
+    const at::Tensor rows = run.get(x);
+    const TokenPermutation order = routed.sorted(run);
+    ExpertsHidden made = dispatch_forward(rows, order, projection.of(run), activation);
     run.set(hidden.u, std::move(made.u));
     run.set(hidden.h, std::move(made.h));
   };
@@ -172,16 +174,21 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
   step.needs = {hidden.u, routed.weights, routed.order, routed.ends};
   step.multiply_adds.of_rows = h_shape.numel() * out.width;
   step.forward = [=](OperatorContext& run) {
-    run.set(y, combine_forward(run.get(hidden.h), run.get(routed.weights), routed.sorted(run),
-                               projection.of(run), run.get(residual)));
+    const at::Tensor h = run.get(hidden.h);
+    const at::Tensor weights = run.get(routed.weights);
+    const TokenPermutation order = routed.sorted(run);
+    const at::Tensor added = run.get(residual);
+    run.set(y, combine_forward(h, weights, order, projection.of(run), added));
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     if (residual) run.add_gradient(*residual, grad);
     const at::Tensor u = run.get(hidden.u);
     run.release(hidden.h);  // set when u had to be recomputed
-    CombineGradients gradients = combine_backward(
-        grad, u, run.get(routed.weights), routed.sorted(run), projection.of(run), activation);
+    const at::Tensor weights = run.get(routed.weights);
+    const TokenPermutation order = routed.sorted(run);
+    CombineGradients gradients =
+        combine_backward(grad, u, weights, order, projection.of(run), activation);
     run.set_gradient(hidden.u, std::move(gradients.u));
     run.set_gradient(routed.weights, std::move(gradients.weights));
   };

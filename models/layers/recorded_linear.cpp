@@ -88,8 +88,15 @@ at::Tensor lora_backward(OperatorContext& run, const LowRankUpdate& update, cons
   const at::Tensor low =
       lora_linear_backward_low_rank(grad, run.get(update.s), modules, update.b_of(run), timing);
   run.set_gradient(update.s, low);
+  decode_weight(weight);  // after get(), which may run other products
   return lora_linear_backward_input(grad, weight, low, run.parameter(update.a.a), modules,
                                     update.a.dropout(run), timing, sum);
+}
+
+at::Tensor backward_input(const OperatorContext& run, const Parameter& weight,
+                          const at::Tensor& grad, const at::Tensor& sum) {
+  decode_weight(weight);
+  return linear_backward_input(grad, weight, run.options().gemm_timing, sum);
 }
 
 }  // namespace
@@ -119,23 +126,23 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
   step.forward = [=](OperatorContext& run) {
     const GemmTiming& timing = run.options().gemm_timing;
     const Parameter& weight = run.parameter(weight_id);
-    decode_weight(weight);
     const Parameter* bias = run.find(bias_id);
-    run.set(y, update ? lora_linear_forward(run.get(x), weight, bias, run.get(update->s),
-                                            update->modules(), update->b_of(run), timing,
-                                            run.get(residual))
-                      : linear_forward(run.get(x), weight, bias, timing, run.get(residual)));
+    const at::Tensor rows = run.get(x);
+    const at::Tensor s = update ? run.get(update->s) : at::Tensor();
+    const at::Tensor added = run.get(residual);
+    decode_weight(weight);  // after get(), which may run other products
+    run.set(y, update ? lora_linear_forward(rows, weight, bias, s, update->modules(),
+                                            update->b_of(run), timing, added)
+                      : linear_forward(rows, weight, bias, timing, added));
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     const Parameter& weight = run.parameter(weight_id);
     const Parameter* bias = run.find(bias_id);
     if (residual) run.add_gradient(*residual, grad);
-    decode_weight(weight);
     const at::Tensor sum = run.gradient(x);
-    run.set_gradient(x, update
-                            ? lora_backward(run, *update, weight, grad, sum)
-                            : linear_backward_input(grad, weight, run.options().gemm_timing, sum));
+    run.set_gradient(x, update ? lora_backward(run, *update, weight, grad, sum)
+                               : backward_input(run, weight, grad, sum));
     if (!trained) {
       if (bias != nullptr) linear_backward_bias(grad, *bias);
       return;

@@ -186,6 +186,52 @@ def finish(lab, name, *overrides):
     return code, err
 
 
+LORA = ["adapter.kind=lora", "adapter.rank=4", "adapter.alpha=8", *STEPS]
+
+
+def of_model(path, base):
+    return ["model.config=null", f"model.path={path}", f"model.base={base}"]
+
+
+@pytest.fixture(scope="module")
+def adapter_run(lab, folder):
+    return lab.run("nf4-lora", *LORA, *of_model(folder, "nf4"))
+
+
+def test_an_adapter_over_nf4_trains_as_over_the_decoded_weights(lab, adapter_run, decoded_folder):
+    plain = lab.run("decoded-lora", *LORA, *of_model(decoded_folder, "bf16"))
+    assert losses(adapter_run) == losses(plain)
+    assert len(set(losses(plain))) == 4
+
+
+@pytest.mark.parametrize("more", [[], ["parallel.shard_size=1"], ["memory.recompute=full", "debug.poison_slots=true"]])
+def test_two_ranks_train_an_adapter_over_nf4_as_one(lab, adapter_run, folder, more):
+    two = lab.run("-".join(["nf4-lora-two", *more]), *LORA, *of_model(folder, "nf4"), *more, ranks=2)
+    numpy.testing.assert_allclose(losses(two), losses(adapter_run), rtol=2e-6)
+
+
+def test_an_adapter_over_nf4_resumes_and_refuses_another_base(lab, adapter_run, folder, decoded_folder):
+    take_checkpoint(adapter_run, 2, lab.folder / "runs" / "nf4-lora-resumed")
+    resumed = lab.run("nf4-lora-resumed", *LORA, *of_model(folder, "nf4"))
+    assert losses(resumed) == losses(adapter_run)[2:]
+    take_checkpoint(adapter_run, 2, lab.folder / "runs" / "nf4-lora-other")
+    code, err = finish(lab, "nf4-lora-other", *LORA, *of_model(decoded_folder, "bf16"),
+                       "checkpoint.allow_changed=[model.base,model.path]")
+    assert code == 66 and "was trained over weights of digest" in err, err
+
+
+def test_a_merge_adds_to_the_decoded_weights(lab, adapter_run, folder, tmp_path):
+    out = tmp_path / "merged"
+    done = subprocess.run([PROGRAM, "export", str(adapter_run), "--merge", "--dtype", "float32", "--out", str(out)],
+                          capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "NF4" in done.stderr
+    merged = lab.evaluate("nf4-merged", "model.config=null", f"model.path={out}")
+    adapted = lab.evaluate(adapter_run.name, *LORA, *of_model(folder, "nf4"),
+                           f"adapter.path={adapter_run / 'checkpoints' / 'step-4'}")
+    numpy.testing.assert_allclose(merged["loss"], adapted["loss"], rtol=1e-5)
+
+
 def test_nf4_without_frozen_weights_is_refused(lab, folder):
     code, err = finish(lab, "nf4-nothing", f"model.path={folder}", "model.config=null", "model.base=nf4")
     assert code == 64 and "no weight of a projection is frozen" in err, err

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -48,7 +49,7 @@ ShardView first_parameter(const ModelSource& source, std::uint64_t seed,
                           const ParameterSpec& spec) {
   ShardView shard = whole_parameter(spec.name, stored_shape(spec));
   if (spec.encoding.format == ParameterEncoding::Format::kNf4) {
-    shard.weight = at::empty({shard.numel}, at::kByte);
+    shard.weight = at::zeros({shard.numel}, at::kByte);  // as a run has unused bytes
     shard.encoded_ranges = encoded_ranges(spec);
     shard.decoded_shape = spec.shape;
   }
