@@ -20,14 +20,6 @@ at::Tensor awaited_output(const OperatorContext& tape, Value y, const at::Tensor
   return tape.is_recompute_requested(y) ? at::empty_like(like) : at::Tensor();
 }
 
-BackwardMemory activation_memory(const ValueShape& in, const ValueShape& out,
-                                 const RecomputePolicy& policy) {
-  const bool recomputed = !policy.keeps(ValueKind::kActivationOutput);
-  return {"MLP backward",
-          {{"gradients of the MLP's activation and projections", out.bytes() + in.bytes()},
-           {"MLP's activation again", recomputed ? out.bytes() : 0}}};
-}
-
 }  // namespace
 
 Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config) {
@@ -72,13 +64,15 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
-    const at::Tensor again = awaited_output(run, y, grad);
-    run.set_gradient(x, activation_backward(grad, run.get(x), activation, again));
-    if (again.defined()) run.set(y, again);
+    const at::Tensor in = run.get(x);  // read by no other backward
+    const bool recomputes = run.is_recompute_requested(y);
+    activation_backward_in_place(grad, in, activation, recomputes);
+    run.set_gradient(x, in);
+    if (recomputes) run.set(y, grad);
   };
   if (may_peak) {
-    step.memory = [=](const MicroBatchShape&, const RecomputePolicy& policy) {
-      return activation_memory(in, out, policy);
+    step.memory = [=](const MicroBatchShape&, const RecomputePolicy&) -> BackwardMemory {
+      return {"MLP backward", {{"gradient of the MLP's activation", out.bytes()}}};
     };
   }
   tape.record(std::move(step));

@@ -24,9 +24,9 @@ at::Tensor activation_forward_cuda(const at::Tensor& /*x*/, const Activation& /*
   throw_cuda_not_built("activation_forward");
 }
 
-at::Tensor activation_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
-                                    const Activation& /*activation*/,
-                                    const at::Tensor& /*recomputed_output*/) {
+void activation_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                              const Activation& /*activation*/, const at::Tensor& /*dx*/,
+                              const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("activation_backward");
 }
 

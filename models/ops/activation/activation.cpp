@@ -56,6 +56,27 @@ ValueAndSlope evaluate_up(const at::Tensor& up, ActivationKind kind) {
   return {at::clamp(up, -kSwishLimit, kSwishLimit).add_(1.0), at::le(up.abs(), kSwishLimit)};
 }
 
+// Writes results after all inputs were read, because they may share memory.
+void write_gradients(const at::Tensor& grad_output, const at::Tensor& x,
+                     const Activation& activation, const at::Tensor& dx,
+                     const at::Tensor& recomputed_output) {
+  const std::int64_t width = grad_output.size(1);
+  const auto [value, slope] = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind);
+  at::Tensor up_grad;
+  at::Tensor y = value;
+  if (activation.gated) {
+    const auto [up, up_slope] =
+        evaluate_up(x.narrow(1, width, width).to(at::kFloat), activation.kind);
+    up_grad = at::mul(value, grad_output);
+    if (up_slope.defined()) up_grad.mul_(up_slope);
+    slope.mul_(up);
+    y = at::mul(value, up);
+  }
+  dx.narrow(1, 0, width).copy_(slope.mul_(grad_output));
+  if (activation.gated) dx.narrow(1, width, width).copy_(up_grad);
+  if (recomputed_output.defined()) recomputed_output.copy_(y);
+}
+
 }  // namespace
 
 at::Tensor activation_forward(const at::Tensor& x, const Activation& activation) {
@@ -70,22 +91,23 @@ at::Tensor activation_forward(const at::Tensor& x, const Activation& activation)
 
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const Activation& activation, const at::Tensor& recomputed_output) {
-  if (x.is_cuda()) return activation_backward_cuda(grad_output, x, activation, recomputed_output);
-  const std::int64_t width = grad_output.size(1);
-  const auto [value, slope] = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind);
-  at::Tensor dx = at::empty_like(x);
-  if (activation.gated) {
-    const auto [up, up_slope] =
-        evaluate_up(x.narrow(1, width, width).to(at::kFloat), activation.kind);
-    const at::Tensor up_grad = at::mul(value, grad_output);
-    dx.narrow(1, width, width).copy_(up_slope.defined() ? at::mul(up_grad, up_slope) : up_grad);
-    slope.mul_(up);
-    if (recomputed_output.defined()) recomputed_output.copy_(at::mul(value, up));
-  } else if (recomputed_output.defined()) {
-    recomputed_output.copy_(value);
+  at::Tensor dx = at::empty_like(x, at::MemoryFormat::Contiguous);
+  if (x.is_cuda()) {
+    activation_backward_cuda(grad_output, x, activation, dx, recomputed_output);
+  } else {
+    write_gradients(grad_output, x, activation, dx, recomputed_output);
   }
-  dx.narrow(1, 0, width).copy_(slope.mul_(grad_output));
   return dx;
+}
+
+void activation_backward_in_place(const at::Tensor& grad_output, const at::Tensor& x,
+                                  const Activation& activation, bool recomputes_output) {
+  const at::Tensor y = recomputes_output ? grad_output : at::Tensor();
+  if (x.is_cuda()) {
+    activation_backward_cuda(grad_output, x, activation, x, y);
+  } else {
+    write_gradients(grad_output, x, activation, x, y);
+  }
 }
 
 }  // namespace packtrain

@@ -25,11 +25,16 @@ at::Tensor activation_forward(const at::Tensor& x, const Activation& activation)
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const Activation& activation,
                                const at::Tensor& recomputed_output = {});
+// The same in the memory of its inputs, contiguous: dx replaces x. With `recomputes_output`, y
+// replaces grad_output.
+void activation_backward_in_place(const at::Tensor& grad_output, const at::Tensor& x,
+                                  const Activation& activation, bool recomputes_output);
 
 // On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
 at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation);
-at::Tensor activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                    const Activation& activation,
-                                    const at::Tensor& recomputed_output);
+// `dx` may be x, and `recomputed_output`, when it is defined, grad_output.
+void activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                              const Activation& activation, const at::Tensor& dx,
+                              const at::Tensor& recomputed_output);
 
 }  // namespace packtrain

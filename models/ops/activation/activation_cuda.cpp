@@ -1,7 +1,6 @@
 #include "models/ops/activation/activation.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 
 #include "models/ops/activation/activation_launch.h"
 #include "models/ops/cuda/current_stream.h"
@@ -30,18 +29,16 @@ at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activa
   return y;
 }
 
-at::Tensor activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                    const Activation& activation,
-                                    const at::Tensor& recomputed_output) {
+void activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                              const Activation& activation, const at::Tensor& dx,
+                              const at::Tensor& recomputed_output) {
   const at::Tensor in = x.contiguous();
   const at::Tensor grad = grad_output.contiguous();
   ActivationArguments arguments = arguments_of(in, activation);
-  at::Tensor dx = at::empty_like(in);
   arguments.grad_output = grad.const_data_ptr();
   arguments.output = dx.data_ptr();
   if (recomputed_output.defined()) arguments.recomputed_output = recomputed_output.data_ptr();
   launch_activation(arguments, current_stream(in));
-  return dx;
 }
 
 }  // namespace packtrain

@@ -64,6 +64,11 @@ void expect_matches_formula(const OperatorCase& on, const Activation& activation
   expect_close(activation_backward(grad_output, x, activation, remade), grads[0], on.tolerance,
                "d x, remaking");
   expect_close(remade, y, 0, "y, made again");
+  const at::Tensor dx_for_x = x.clone();
+  const at::Tensor y_for_grad = grad_output.clone();
+  activation_backward_in_place(y_for_grad, dx_for_x, activation, /*recomputes_output=*/true);
+  expect_close(dx_for_x, dx, 0, "d x, in place");
+  expect_close(y_for_grad, y, 0, "y, in place");
 }
 
 TEST_P(ActivationOf, MatchesItsFormula) {
