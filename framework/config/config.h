@@ -33,6 +33,8 @@ constexpr DataType data_type(Precision precision) {
 enum class MemoryFit { kAuto, kKeepTokens, kOff };
 // How frozen weights of projections are stored. kBFloat16: in the type of precision.compute.
 enum class BaseStorage { kBFloat16, kNf4 };
+// What is kept in host memory: nothing, or the inputs of layers from forward to backward.
+enum class Offload { kNone, kActivations };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };
 // Action on a step whose loss or gradient norm is not finite. Its update is never applied.
@@ -239,6 +241,8 @@ struct MemorySection {
   std::optional<RecomputeByLayer> recompute;
   MemoryFit fit = MemoryFit::kAuto;
   std::optional<double> limit_gib;  // memory of a rank
+  // Nothing (`auto`): what `fit` chooses, else none.
+  std::optional<Offload> offload;
 };
 
 struct RunSection {

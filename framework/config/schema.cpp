@@ -109,16 +109,26 @@ std::vector<Field> fields_of(MemorySection& s) {
              {{"auto", MemoryFit::kAuto},
               {"keep_tokens", MemoryFit::kKeepTokens},
               {"off", MemoryFit::kOff}})
-          .means("On GPUs, or with memory.limit_gib: choose the fastest settings whose planned "
-                 "memory fits, of those that do not change the optimizer steps. `auto`: "
-                 "memory.recompute and parallel.gather_slots where they are auto, and fewer tokens "
-                 "than batch.max_tokens_per_micro_batch. `keep_tokens`: the same without fewer "
-                 "tokens; the default where batch.max_tokens_per_micro_batch is set. `off`: choose "
-                 "nothing, and start although the plan does not fit."),
+          .means(
+              "On GPUs, or with memory.limit_gib: choose the fastest settings whose planned "
+              "memory fits, of those that do not change the optimizer steps. `auto`: "
+              "memory.recompute, parallel.gather_slots and memory.offload where they are auto, and "
+              "fewer tokens than batch.max_tokens_per_micro_batch. `keep_tokens`: the same without "
+              "fewer "
+              "tokens; the default where batch.max_tokens_per_micro_batch is set. `off`: choose "
+              "nothing, and start although the plan does not fit."),
       real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true})
           .in("GiB")
           .means("Maximum memory of a rank, for memory.fit and for "
                  "batch.max_tokens_per_micro_batch `auto`."),
+      choice("memory.offload", s.offload,
+             {{"auto", std::nullopt},
+              {"none", Offload::kNone},
+              {"activations", Offload::kActivations}})
+          .means("What is kept in pinned host memory. `activations`: the inputs of layers from "
+                 "forward to backward, copied while other layers compute; with memory.recompute: "
+                 "full nothing else of a layer is kept. `auto`: activations where nothing fits "
+                 "otherwise (memory.fit), else none. Losses do not change."),
   };
 }
 

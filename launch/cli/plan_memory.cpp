@@ -38,6 +38,7 @@ FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, cons
       const MemorySettings& settings = choice->chosen.settings;
       fitted.config.memory.recompute = settings.recompute;
       fitted.config.parallel.gather_slots = settings.gather_slots;
+      fitted.config.memory.offload = offload_of(settings);
       fitted.budget.tokens = settings.max_tokens;
       if (config.batch.max_tokens_per_micro_batch) {
         fitted.config.batch.max_tokens_per_micro_batch = settings.max_tokens;

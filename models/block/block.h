@@ -87,6 +87,10 @@ struct Parameter {
 class Tape {
  public:
   virtual ~Tape() = default;
+  // The block's input, which the tape no longer has then. Undefined for a block without one. The
+  // caller returns it, or a copy, before backward.
+  virtual at::Tensor take_input() { return {}; }
+  virtual void return_input(at::Tensor /*x*/) {}
 };
 
 struct BlockOutput {

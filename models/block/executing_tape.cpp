@@ -33,6 +33,12 @@ Value ExecutingTape::input(const at::Tensor& x) {
   return input_;
 }
 
+at::Tensor ExecutingTape::take_input() {
+  at::Tensor x = tensors(input_).front();
+  release(input_);
+  return x;
+}
+
 void ExecutingTape::record(Operator step) {
   track_values();
   const int number = static_cast<int>(operators_.size());

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/block/operator_context.h"
@@ -28,6 +29,8 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   std::int64_t num_supervised_rows() const override { return batch().loss_index.size(0); }
 
   Value input(const at::Tensor& x);
+  at::Tensor take_input() override;
+  void return_input(at::Tensor x) override { set(input_, std::move(x)); }
   // Runs the operator's forward and keeps it for backward.
   void record(Operator step) override;
   // Called after forward: frees what backward does not read or the policy does not save.

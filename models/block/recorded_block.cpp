@@ -12,6 +12,9 @@ namespace {
 struct BlockTape : Tape {
   BlockTape(std::span<const Parameter> parameters, const BlockContext& context)
       : operators(parameters, context) {}
+  at::Tensor take_input() override { return operators.take_input(); }
+  void return_input(at::Tensor x) override { operators.return_input(std::move(x)); }
+
   ExecutingTape operators;
   Value output;
 };

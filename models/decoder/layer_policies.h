@@ -7,6 +7,10 @@
 
 namespace packtrain {
 
+// Inputs on the device at most when `inputs_on_host`: those being copied, and that of the layer
+// that runs.
+inline constexpr int kInputsOnDevice = 3;
+
 // `first` in the first `num_first` layers, `rest` in the others. A layer that recomputes needs its
 // values again in its own backward. The first layers run backward last, when the other layers have
 // freed theirs, so that memory does not peak there.
@@ -19,6 +23,8 @@ struct LayerPolicies {
   RecomputePolicy first;
   RecomputePolicy rest;
   std::int64_t num_first = 0;
+  // The inputs of all layers but the last are not on the device from forward to backward.
+  bool inputs_on_host = false;
 
   const RecomputePolicy& of(std::int64_t layer) const { return layer < num_first ? first : rest; }
 };

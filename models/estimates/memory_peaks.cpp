@@ -80,11 +80,17 @@ class PeakFinder {
     return found;
   }
 
-  // Saved from forward to backward by the first `count` layers.
-  std::int64_t saved_bytes(std::int64_t count) const {
+  std::int64_t input_bytes(std::int64_t layer) const {
+    return tapes_.layer(layer).shape(Value{0}).bytes();
+  }
+
+  // Saved from forward to backward by the first `count` layers. On the device alone: `num_inputs`
+  // of their inputs at most.
+  std::int64_t saved_bytes(std::int64_t count, std::int64_t num_inputs) const {
     std::int64_t total = 0;
     for (std::int64_t layer = 0; layer < count; ++layer) {
       total += values_of(layer).saved_bytes();
+      if (policies_.inputs_on_host && layer + num_inputs < count) total -= input_bytes(layer);
     }
     return total;
   }
@@ -113,7 +119,7 @@ class PeakFinder {
   MemoryPeak loss() const {
     const BackwardMemory memory =
         head_shapes(config_, size_).operators().front().memory(size_, policies_.rest);
-    MemoryPeak peak{memory.peak, saved_bytes(config_.num_layers), {}};
+    MemoryPeak peak{memory.peak, saved_bytes(config_.num_layers, kInputsOnDevice), {}};
     add_buffers(memory, peak);
     return peak;
   }
@@ -122,7 +128,8 @@ class PeakFinder {
     const ShapeTape& tape = tapes_.layer(layer);
     const TapeValues& values = values_of(layer);
     const BackwardMemory memory = tape.operators()[step].memory(size_, policies_.of(layer));
-    const std::int64_t bytes = saved_bytes(layer) + values.bytes_in_backward_of(step);
+    const std::int64_t bytes =
+        saved_bytes(layer, kInputsOnDevice - 1) + values.bytes_in_backward_of(step);
     MemoryPeak peak{memory.peak, bytes, {residual_gradients(tape, step == values.peaks().front())}};
     add_buffers(memory, peak);
     return peak;

@@ -89,8 +89,8 @@ struct ProjectionIds {
   ParameterId weight;
   ParameterId bias;
 
-  // Decodes the weight, whose value lasts until the next product of another weight. So call it after
-  // get(), which may run other products.
+  // Decodes the weight, whose value lasts until the next product of another weight. So call it
+  // after get(), which may run other products.
   ExpertProjection of(const OperatorContext& run) const {
     decode_weight(run.parameter(weight));
     return {run.find(weight), run.find(bias), run.options().gemm_timing};

@@ -45,6 +45,9 @@ ScheduleExecutor::ScheduleExecutor(const ExecutorParts& parts, const ShardingOpt
       reduce_type_(options.reduce),
       poisons_slots_(options.poison_slots),
       squares_(parts.storage.gradients()) {
+  if (options.offload_inputs) {
+    offload_ = std::make_unique<InputOffload>(parts.device, parts.streams, parts.blocks.size());
+  }
   if (options.check_gathers) {
     gather_check_ = std::make_unique<GatherCheck>(parts.ranks.mesh().shard.size);
   }
@@ -103,6 +106,7 @@ void ScheduleExecutor::execute_action(const Action& action, Pass& pass) {
     if (!computes || !pass.survives) throw out;
     pass.out_of_memory = std::move(out);
     pass.give_up();
+    if (offload_ != nullptr) offload_->clear();
   }
   if (action.releases && poisons_slots_) poison(action.weight_slot);
   for (const int number : action.records) stream.record(event(number));
@@ -184,9 +188,14 @@ void ScheduleExecutor::forward(const Action& action, Pass& pass) {
     pass.loss = pass.loss.defined() ? pass.loss.add(pass.x) : pass.x;
     pass.x = at::Tensor();  // the loss's own gradient is 1
   });
+  // Backward begins with the last two blocks, so that their inputs are needed soon.
+  const bool is_late = action.block + 2 >= static_cast<int>(parts_.blocks.size());
+  const std::unique_ptr<Tape>& tape = pass.tapes[action.block];
+  if (offload_ != nullptr && tape != nullptr && !is_late) offload_->save(action.block, *tape);
 }
 
 void ScheduleExecutor::backward(const Action& action, Pass& pass) {
+  if (offload_ != nullptr) offload_->restore(action.block, *pass.tapes[action.block]);
   parts_.streams.compute->run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     const bool filled =

@@ -14,6 +14,7 @@
 #include "models/block/block.h"
 #include "parallel/sharding/gather_check.h"
 #include "parallel/sharding/gradient_squares.h"
+#include "parallel/sharding/input_offload.h"
 #include "parallel/sharding/out_of_memory.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/shard_ranks.h"
@@ -31,6 +32,7 @@ struct ExecutorParts {
   ShardedStorage& storage;
   ShardingStreams& streams;
   const OperatorOptions& operators;
+  Device& device;
 };
 
 struct PassResult {
@@ -82,6 +84,7 @@ class ScheduleExecutor {
   at::ScalarType reduce_type_;
   bool poisons_slots_;
   GradientSquares squares_;
+  std::unique_ptr<InputOffload> offload_;      // null without it
   std::unique_ptr<GatherCheck> gather_check_;  // used on the gather stream; null without the check
   std::function<void(const Action&)> before_compute_;  // or none
   std::function<void(ActionKind)> watch_compute_;      // or none

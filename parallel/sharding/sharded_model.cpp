@@ -36,7 +36,8 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       storage_(std::make_unique<ShardedStorage>(table_, slots_, device, ranks_.gather(),
                                                 ranks_.reduce(), options)),
       parameters_(table_, slots_, ranks_, *storage_, streams_),
-      executor_({blocks_, ranks_, table_, slots_, *storage_, streams_, operator_options_}, options),
+      executor_({blocks_, ranks_, table_, slots_, *storage_, streams_, operator_options_, device},
+                options),
       streams_(make_streams(device, slots_.num_events())),
       exceptions_at_start_(std::uncaught_exceptions()) {
   begin_step(/*num_micro_batches=*/1);

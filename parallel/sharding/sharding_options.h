@@ -18,6 +18,8 @@ struct ShardingOptions {
   bool poison_slots = false;   // fill weight slots with NaN when released
   bool self_test = false;      // test all slots with known values first
   bool check_gathers = false;  // compare checksums of gathered weights after each pass
+  // Keep the inputs of all blocks but the last two in host memory from forward to backward.
+  bool offload_inputs = false;
 };
 
 }  // namespace packtrain

@@ -78,6 +78,8 @@ HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, 
   const bool on_cpu = ranks.device == DeviceKind::kCpu;
   auto& entries = plan.of_rank;
   add(entries, "training", on_cpu ? device.total() : 0, "the rank's memory above");
+  add(entries, "activations", device.offloaded_bytes,
+      "inputs of layers, until their backward, pinned");
   add(entries, "snapshot of the state", snapshot_bytes(config, device),
       "copied to be saved beside the steps");
   const std::int64_t batch = load.num_rows * kBytesOfRow;

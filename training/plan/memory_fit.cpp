@@ -14,6 +14,7 @@
 #include "framework/core/units.h"
 #include "training/plan/gather_slots.h"
 #include "training/plan/token_budget.h"
+#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -44,7 +45,8 @@ class Fitter {
                          .several_micro_batches = settings.max_tokens < most_useful_});
   }
 
-  FitCandidate candidate(const MemorySettings& settings) {
+  FitCandidate candidate(MemorySettings settings) {
+    settings.offloads_activations = offloads(input_.config.memory);
     return {settings, plan(settings).total(), time_.seconds(settings)};
   }
 
@@ -184,7 +186,20 @@ class Fitter {
   std::map<int, MemoryPlanner> planners_;  // by slots
 };
 
+// The input with each value that memory.offload may have, in the order of preference.
+std::vector<FitInput> offload_choices(const FitInput& input) {
+  if (input.config.memory.offload) return {input};
+  std::vector<FitInput> choices(2, input);
+  choices[0].config.memory.offload = Offload::kNone;
+  choices[1].config.memory.offload = Offload::kActivations;
+  return choices;
+}
+
 }  // namespace
+
+Offload offload_of(const MemorySettings& settings) {
+  return settings.offloads_activations ? Offload::kActivations : Offload::kNone;
+}
 
 bool chooses_memory(const MemorySection& memory, DeviceKind device) {
   return memory.fit != MemoryFit::kOff &&
@@ -211,7 +226,9 @@ StepWork step_work(const Config& config, const TokenStore* store, int num_ranks)
 }
 
 MemoryPlan plan_with(const FitInput& input, const MemorySettings& settings) {
-  return Fitter(input, input.limit.bytes).plan(settings);
+  FitInput with = input;
+  with.config.memory.offload = offload_of(settings);
+  return Fitter(with, input.limit.bytes).plan(settings);
 }
 
 std::vector<RecomputeByLayer> recompute_choices(const MemorySection& memory,
@@ -251,20 +268,29 @@ std::vector<FitCandidate> fit_candidates(const FitInput& input) {
 }
 
 std::optional<MemoryChoice> fit_memory(const FitInput& input) {
-  std::vector<FitCandidate> found = Fitter(input, input.limit.bytes).list();
-  if (found.empty()) found = Fitter(input, input.limit.with_reserve).list();
+  const std::vector<FitInput> choices = offload_choices(input);
+  std::vector<FitCandidate> found;
+  for (std::size_t i = 0; i < choices.size() && found.empty(); ++i) {
+    try {
+      found = Fitter(choices[i], input.limit.bytes).list();
+      if (found.empty()) found = Fitter(choices[i], input.limit.with_reserve).list();
+    } catch (const Error&) {
+      if (i + 1 == choices.size()) throw;
+    }
+  }
   if (found.empty()) return std::nullopt;
   return MemoryChoice{found[0], found.size() > 1 ? std::optional(found[1]) : std::nullopt};
 }
 
 FitCandidate least_memory(const FitInput& input) {
-  return Fitter(input, input.limit.bytes).least();
+  return Fitter(offload_choices(input).back(), input.limit.bytes).least();
 }
 
 std::string settings_text(const MemorySettings& settings) {
   return fmt::format(
-      "memory.recompute={} parallel.gather_slots={} batch.max_tokens_per_micro_batch={}",
-      recompute_text(settings.recompute), settings.gather_slots, settings.max_tokens);
+      "memory.recompute={} parallel.gather_slots={} batch.max_tokens_per_micro_batch={}{}",
+      recompute_text(settings.recompute), settings.gather_slots, settings.max_tokens,
+      settings.offloads_activations ? " memory.offload=activations" : "");
 }
 
 std::string choice_text(const MemoryChoice& choice, const MemoryLimit& limit) {

@@ -31,7 +31,8 @@ struct MemoryPlan {
   // GPU: what driver and libraries use in addition.
   std::vector<MemoryEntry> outside;
   std::vector<SavedActivation> layer_values;  // saved by one layer from forward to backward
-  std::int64_t shared_bytes = 0;  // of `allocated`: shrinks when more ranks share one copy
+  std::int64_t shared_bytes = 0;     // of `allocated`: shrinks when more ranks share one copy
+  std::int64_t offloaded_bytes = 0;  // activations that are kept in host memory
 
   std::int64_t allocated_bytes() const;
   std::int64_t outside_bytes() const;

@@ -57,6 +57,10 @@ void add_free_changes(const Config& config, const MemoryRanks& ranks,
     changes.push_back({{"memory.recompute=auto", false,
                         [](FitInput& input) { input.config.memory.recompute.reset(); }}});
   }
+  if (config.memory.offload == Offload::kNone) {
+    changes.push_back({{"memory.offload=auto", false,
+                        [](FitInput& input) { input.config.memory.offload.reset(); }}});
+  }
   if (sharing_ranks(ranks) == 1) return;
   if (config.parallel.gather_slots.value_or(0) > kMinGatherSlots) {
     changes.push_back({{"parallel.gather_slots=auto", false,

@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMeasured = "measured";
 constexpr const char* kFlops = "flops";
+constexpr const char* kActivations = "activations";
 constexpr const char* kData = "data.train";
 constexpr const char* kContents =
     "data.train.contents";  // added to data.train, to distinguish tokens of equal lengths
@@ -39,6 +40,7 @@ Json to_json(const PlanEntry& entry) {
   if (entry.fitted) {
     json["memory_fit"] = {{"recompute", recompute_text(entry.fitted->recompute)},
                           {"gather_slots", entry.fitted->gather_slots}};
+    if (entry.fitted->offloads_activations) json["memory_fit"]["offload"] = kActivations;
   }
   return json;
 }
@@ -55,7 +57,9 @@ std::optional<FittedMemory> fitted_from(const Json& entry) {
   const int gather_slots = json.at("gather_slots").get<int>();
   require(recompute.has_value(), "memory_fit.recompute is no value of memory.recompute");
   require(gather_slots >= 1, "memory_fit.gather_slots is below 1");
-  return FittedMemory{*recompute, gather_slots};
+  const std::string offload = json.value("offload", "");  // most have none
+  require(offload.empty() || offload == kActivations, "memory_fit.offload is not activations");
+  return FittedMemory{*recompute, gather_slots, !offload.empty()};
 }
 
 PlanEntry entry_from(const Json& json) {

@@ -12,6 +12,7 @@
 #include "training/plan/near_configurations.h"
 #include "training/plan/run_plan.h"
 #include "training/plan/token_budget.h"
+#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -55,15 +56,19 @@ std::optional<MemorySettings> kept_settings(const FitInput& input, const PlanEnt
   const bool may_stay = !tokens || (*tokens >= kept.max_tokens &&
                                     token_choices(config, input.ranks.num_ranks).size() > 1);
   if (!may_stay) kept.max_tokens = *tokens;
+  kept.offloads_activations =
+      config.memory.offload ? offloads(config.memory) : newest->fitted->offloads_activations;
   return kept;
 }
 
 // Every rank has the same inputs. A difference is an error of the program.
 void check_agreed(const MemorySettings& settings, World& world) {
-  const std::int64_t mine[] = {settings.max_tokens, settings.gather_slots,
+  const std::int64_t mine[] = {settings.max_tokens,
+                               settings.gather_slots,
                                settings.recompute.num_first,
                                static_cast<std::int64_t>(settings.recompute.first),
-                               static_cast<std::int64_t>(settings.recompute.rest)};
+                               static_cast<std::int64_t>(settings.recompute.rest),
+                               settings.offloads_activations ? 1 : 0};
   constexpr std::size_t kCount = std::size(mine);
   std::int64_t most[2 * kCount];
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -123,7 +128,8 @@ RunMemory choose_run_memory(const Config& config, const DecoderConfig& decoder,
   keep_budget(newest_entry(resumed), input.config);
   const MemorySettings settings = choose(input, resumed, world);
   check_agreed(settings, world);
-  return {settings.max_tokens, FittedMemory{settings.recompute, settings.gather_slots}};
+  return {settings.max_tokens,
+          FittedMemory{settings.recompute, settings.gather_slots, settings.offloads_activations}};
 }
 
 }  // namespace packtrain

@@ -116,6 +116,8 @@ Config RunPlan::resolve(Config config) const {
   if (!entry.fitted) return config;
   config.memory.recompute = entry.fitted->recompute;
   config.parallel.gather_slots = entry.fitted->gather_slots;
+  config.memory.offload =
+      entry.fitted->offloads_activations ? Offload::kActivations : Offload::kNone;
   if (config.batch.max_tokens_per_micro_batch) {
     config.batch.max_tokens_per_micro_batch = entry.first_budget();
   }

@@ -16,6 +16,7 @@ struct MemorySettings {
   RecomputeByLayer recompute;
   int gather_slots = 0;
   std::int64_t max_tokens = 0;  // of a micro-batch
+  bool offloads_activations = false;
 
   friend bool operator==(const MemorySettings&, const MemorySettings&) = default;
 };

@@ -19,7 +19,14 @@ RecomputePolicy recompute_policy(Recompute recompute) {
 
 LayerPolicies layer_policies(const MemorySection& memory) {
   const RecomputeByLayer recompute = memory.recompute.value_or(Recompute::kNone);
-  return {recompute_policy(recompute.first), recompute.num_first, recompute_policy(recompute.rest)};
+  LayerPolicies policies = {recompute_policy(recompute.first), recompute.num_first,
+                            recompute_policy(recompute.rest)};
+  policies.inputs_on_host = offloads(memory);
+  return policies;
+}
+
+bool offloads(const MemorySection& memory) {
+  return memory.offload == Offload::kActivations;
 }
 
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// memory.recompute as policies of layers.
+// memory.recompute and memory.offload as policies of layers.
 #pragma once
 
 #include "framework/config/config.h"
@@ -8,5 +8,7 @@ namespace packtrain {
 
 // An `auto` that memory.fit did not resolve recomputes nothing.
 LayerPolicies layer_policies(const MemorySection& memory);
+// The same for memory.offload: without a choice nothing is offloaded.
+bool offloads(const MemorySection& memory);
 
 }  // namespace packtrain

@@ -17,6 +17,7 @@
 #include "parallel/communicators/checked_communicator.h"
 #include "training/optimizers/optimizer.h"
 #include "training/setup/gpu_assignment.h"
+#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -141,6 +142,7 @@ ShardingOptions sharding_options(const Config& config) {
   options.optimizer_state = make_optimizer(config.optimizer, config.run.seed)->state();
   options.poison_slots = config.debug.poison_slots;
   options.check_gathers = config.debug.check_gathers;
+  options.offload_inputs = offloads(config.memory);
   return options;
 }
 

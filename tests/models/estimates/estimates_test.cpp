@@ -126,6 +126,24 @@ TEST(Estimates, ThePeakFallsWithEachOfTheFirstLayersThatRecomputes) {
   }
 }
 
+// Six layers keep three inputs at the loss. The backward of the last one has two and its own.
+TEST(Estimates, InputsOnTheHostDoNotCount) {
+  DecoderConfig config = small_config();
+  config.num_layers = 6;
+  MicroBatchShape size;
+  size.num_rows = size.num_supervised_rows = size.max_rows = 4096;
+  size.on_gpu = false;
+  LayerPolicies policies = RecomputePolicy::full();
+  const std::vector<MemoryPeak> kept = memory_peaks(config, policies, size);
+  policies.inputs_on_host = true;
+  const std::vector<MemoryPeak> offloaded = memory_peaks(config, policies, size);
+  const std::int64_t input = size.num_rows * config.hidden_size * 2;
+  ASSERT_EQ(kept.size(), offloaded.size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_EQ(kept[i].bytes() - offloaded[i].bytes(), 3 * input) << kept[i].name;
+  }
+}
+
 TEST(Estimates, ParametersOfALayerAreInTheOrderOfItsOperators) {
   std::vector<std::string> names;
   for (const ParameterSpec& parameter : layer_parameters(small_config(), 1)) {

@@ -70,7 +70,7 @@ TEST(PlanHeader, IsReadBackToTheLastBit) {
   PlanEntry lowered = entry_from(9, 2);
   lowered.lowered_from = 2048;
   lowered.shard_size = 2;
-  lowered.fitted = {{Recompute::kFull, 3, Recompute::kSelective}, 5};
+  lowered.fitted = {{Recompute::kFull, 3, Recompute::kSelective}, 5, true};
   header.begin(lowered);
   EXPECT_EQ(parse_plan_header(plan_header_text(header), "here"), header);
 }
