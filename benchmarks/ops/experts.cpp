@@ -72,11 +72,11 @@ void add_mixture(OpBenchmarks& benchmarks, const Mixture& mixture) {
       }));
   add("experts backward, input",
       make([](const auto&, const auto& g, const auto& order, const auto& w) {
-        dispatch_backward_input(g, order, w, {});
+        dispatch_backward_input(g, /*grad_low_rank=*/{}, order, w, {});
       }));
   add("experts backward, weight",
       make([](const auto& x, const auto& g, const auto& order, const auto& w) {
-        dispatch_backward_weight(g, x, order, w);
+        dispatch_backward_weight(g, /*grad_low_rank=*/{}, x, order, w);
       }));
 }
 

@@ -19,7 +19,8 @@ std::vector<Field> fields_of(AdapterSection& s) {
           .means("Modules with an adapter. `all-linear`: every linear layer of attention and MLP. "
                  "A name matches the end of a Hugging Face module's path (`q_proj`, "
                  "`mlp.down_proj`) or of a parameter of `packtrain verify` (`attention.qkv`). A "
-                 "name with `*`, which matches any text, matches the whole path."),
+                 "name with `*`, which matches any text, matches the whole path. Experts are "
+                 "`experts.gate_up_proj` and `experts.down_proj`."),
       text_list("adapter.exclude", s.exclude)
           .means("Modules without an adapter although adapter.targets has them."),
       integer_list("adapter.layers_to_transform", s.layers_to_transform, 0)

@@ -4,6 +4,7 @@
 
 #include "framework/core/error.h"
 #include "models/families/family.h"
+#include "models/families/stacked_experts.h"
 
 namespace packtrain {
 namespace {
@@ -49,6 +50,36 @@ void add_lora_b(WeightMap& map, const std::vector<WeightPiece>& base, const std:
   }
 }
 
+// PEFT wraps a module's parameters one in another: gate_up_proj is inside of down_proj.
+std::string tensors_of_experts(const std::string& weight, const LoraModule& module,
+                               const AdapterTargets& targets) {
+  const std::string container = module.name.substr(0, module.name.rfind('.'));
+  const std::string own = stem_of(weight);
+  const std::string down = own.substr(0, own.rfind('.')) + ".down.weight";
+  const bool is_inside = weight != down && targets.find(down) != nullptr;
+  return kPeftPrefix + container + (is_inside ? ".base_layer" : "");
+}
+
+// A [experts, rank, inputs] and B [experts, outputs, rank]. PEFT's A is [experts * rank, inputs],
+// and its B [outputs, rank * experts] has the experts of one rank next to each other.
+void add_experts(WeightMap& map, const StackedExperts& experts, const std::string& weight,
+                 const LoraModule& module, const AdapterTargets& targets) {
+  const std::string tensor = tensors_of_experts(weight, module, targets);
+  const std::int64_t width = module.rank * experts.num_experts;
+  map.whole(lora_a_name(weight), tensor + ".lora_A.weight", {width, experts.num_inputs});
+  for (std::int64_t expert = 0; expert < experts.num_experts; ++expert) {
+    for (const ExpertRows& rows : experts.rows) {
+      map.strided(lora_b_name(weight, module), tensor + ".lora_B.weight",
+                  {experts.num_outputs, width},
+                  {.begin = rows.hf_begin * width + expert,
+                   .rows = rows.num_rows,
+                   .columns = module.rank,
+                   .row_stride = rows.hf_stride * width,
+                   .column_stride = experts.num_experts});
+    }
+  }
+}
+
 // A [rank, inputs] and B [outputs, rank] of one module of `weight`, the next rows of its lora_A.
 void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std::string& weight,
                 const LoraModule& module) {
@@ -81,9 +112,16 @@ std::string lora_b_name(const std::string& weight, const LoraModule& module) {
 std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {
   const AdapterTargets& targets = *config.adapter;
   const std::vector<WeightPiece> base = find_family(config.family).weights(config);
+  const auto experts = stacked_experts(config);
   WeightMap map;
   for (const auto& [weight, modules] : targets.weights) {
-    for (const LoraModule& module : modules) add_module(map, base, weight, module);
+    for (const LoraModule& module : modules) {
+      if (is_weight_of_experts(weight)) {
+        add_experts(map, experts.at(weight), weight, module, targets);
+      } else {
+        add_module(map, base, weight, module);
+      }
+    }
   }
   std::vector<WeightPiece> pieces = map.take();
   for (WeightPiece piece : base) {

@@ -20,7 +20,8 @@ std::string lora_b_name(const std::string& weight, const LoraModule& module);
 
 // The pieces of all parameters that config.adapter trains. lora_A stacks the modules' A
 // [rank, inputs]. The rows of lora_B are in the order of our weight's rows, which may differ from
-// those of the module (falcon). Modules that are trained whole have the family's pieces. Throws
+// those of the module (falcon). Those of experts are [experts, rank, inputs] and [experts, outputs,
+// rank]. Modules that are trained whole have the family's pieces. Throws
 // Error(kInternal) when the family stores a target in another way than by rows.
 std::vector<WeightPiece> adapter_weights(const DecoderConfig& config);
 

@@ -12,7 +12,9 @@ namespace packtrain {
 
 // A pattern without `*` matches a module whose path ends in it, at a dot; a pattern with `*` (any
 // text) matches the whole path. Paths are those of Hugging Face modules
-// (model.layers.0.self_attn.q_proj) and of our weights (layers.0.attention.qkv).
+// (model.layers.0.self_attn.q_proj) and of our weights (layers.0.attention.qkv). The experts of a
+// layer are two modules (model.layers.0.mlp.experts.gate_up_proj). A pattern without `*` of
+// targets, exclude or save matches them only if it has the word experts.
 struct LoraOptions {
   std::int64_t rank = 16;
   double alpha = 32;

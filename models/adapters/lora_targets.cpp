@@ -5,103 +5,59 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "framework/core/error.h"
 #include "framework/core/wildcard.h"
-#include "models/families/parameter_parts.h"
+#include "models/adapters/model_modules.h"
 #include "models/families/weight_map.h"
 
 namespace packtrain {
 namespace {
 
 constexpr std::string_view kAllLinear = "all-linear";
-constexpr std::string_view kWeight = ".weight";
 
 [[noreturn]] void fail(const std::string& message, const std::string& advice) {
   throw Error(ErrorCategory::kConfig, message, advice);
 }
-
-std::string without_weight(std::string name) {
-  if (name.ends_with(kWeight)) name.resize(name.size() - kWeight.size());
-  return name;
-}
-
-// A module of the model that has a weight.
-struct Module {
-  std::string path;       // Hugging Face
-  std::string parameter;  // that holds its rows
-  std::vector<std::int64_t> shape;
-  std::int64_t begin = 0;
-  std::int64_t num_rows = 0;
-  std::int64_t layer = -1;  // -1: embedding, final norm, head
-
-  std::string own_path() const { return without_weight(parameter); }
-};
 
 bool matches_path(const std::string& pattern, const std::string& path) {
   if (pattern.find('*') != std::string::npos) return matches_wildcard(pattern, path);
   return path == pattern || path.ends_with("." + pattern);
 }
 
-bool matches(const std::string& pattern, const Module& module) {
+bool matches(const std::string& pattern, const ModelModule& module) {
   return matches_path(pattern, module.path) || matches_path(pattern, module.own_path());
 }
 
-// The layer's number in "layers.12.attention.qkv.weight".
-std::int64_t layer_of(const std::string& parameter) {
-  constexpr std::string_view kLayers = "layers.";
-  return parameter.starts_with(kLayers) ? std::stoll(parameter.substr(kLayers.size())) : -1;
-}
-
-// The rows of one tensor in a parameter are one range, in any order.
-void add_part(const ParameterPart& part, Module& module) {
-  const std::int64_t end = part.begin + (part.num_runs - 1) * part.stride + part.num_rows;
-  if (module.num_rows == 0) module.begin = part.begin;
-  module.num_rows = std::max(module.begin + module.num_rows, end) - module.begin;
-}
-
-std::vector<Module> find_modules(const DecoderConfig& config) {
-  const auto shapes = parameter_shapes(config);
-  std::vector<Module> modules;
-  for (const auto& [parameter, parts] : parameter_parts(config)) {
-    if (!parameter.ends_with(kWeight)) continue;
-    std::map<std::string, Module> of_parameter;
-    for (const ParameterPart& part : parts) {
-      Module& module = of_parameter[part.tensor];
-      module.path = without_weight(part.tensor);
-      module.parameter = parameter;
-      module.shape = shapes.at(parameter);
-      module.layer = layer_of(parameter);
-      add_part(part, module);
-    }
-    for (auto& [tensor, module] : of_parameter) modules.push_back(std::move(module));
-  }
-  std::ranges::stable_sort(modules, {}, &Module::begin);
-  return modules;
+// A name without `*` chooses experts only if it says so: down_proj does not.
+bool chooses(const std::string& pattern, const ModelModule& module) {
+  const bool may_choose = !module.of_experts || pattern.find('*') != std::string::npos ||
+                          pattern.find("experts") != std::string::npos;
+  return may_choose && matches(pattern, module);
 }
 
 // An embedding or head of its own, which may be targets by name.
-bool is_embedding_or_head(const Module& module) {
+bool is_embedding_or_head(const ModelModule& module) {
   return module.parameter == "embed.weight" || module.parameter == "head.weight";
 }
 
 // A linear layer of attention or MLP.
-bool is_projection(const Module& module) {
+bool is_projection(const ModelModule& module) {
   static constexpr std::string_view kEndings[] = {".qkv", ".output", ".gate_up", ".up", ".down"};
   const std::string path = module.own_path();
   return module.layer >= 0 && module.shape.size() == 2 &&
          std::ranges::any_of(kEndings, [&](auto ending) { return path.ends_with(ending); });
 }
 
-bool is_transformed(const Module& module, const std::vector<std::int64_t>& layers) {
+bool is_transformed(const ModelModule& module, const std::vector<std::int64_t>& layers) {
   return layers.empty() || std::ranges::find(layers, module.layer) != layers.end();
 }
 
 template <class Value>
-Value chosen(const std::vector<std::pair<std::string, Value>>& patterns, const Module& module,
+Value chosen(const std::vector<std::pair<std::string, Value>>& patterns, const ModelModule& module,
              Value fallback) {
   for (const auto& [pattern, value] : patterns) {
     if (matches(pattern, module)) return value;
@@ -109,7 +65,7 @@ Value chosen(const std::vector<std::pair<std::string, Value>>& patterns, const M
   return fallback;
 }
 
-LoraModule lora_module(const Module& module, const LoraOptions& options) {
+LoraModule lora_module(const ModelModule& module, const LoraOptions& options) {
   const std::int64_t rank = chosen(options.rank_pattern, module, options.rank);
   const double alpha = chosen(options.alpha_pattern, module, options.alpha);
   const std::int64_t most = std::min(module.num_rows, module.shape.back());
@@ -128,42 +84,56 @@ LoraModule lora_module(const Module& module, const LoraOptions& options) {
   return {module.path, module.begin, outputs, rank, alpha / divisor};
 }
 
-std::vector<std::string> last_names(const std::vector<Module>& modules) {
+std::string last_name(const ModelModule& module) {
+  return module.path.substr(module.path.rfind('.') + 1);
+}
+
+std::set<std::string> last_names(const std::vector<ModelModule>& modules) {
   std::set<std::string> names;
-  for (const Module& module : modules) {
-    if (is_projection(module)) names.insert(module.path.substr(module.path.rfind('.') + 1));
+  for (const ModelModule& module : modules) {
+    if (is_projection(module)) names.insert(last_name(module));
   }
-  return {names.begin(), names.end()};
+  return names;
+}
+
+// A sentence of advice; empty for a model without experts.
+std::string names_of_experts(const std::vector<ModelModule>& modules) {
+  std::set<std::string> names;
+  for (const ModelModule& module : modules) {
+    if (module.of_experts && module.can_adapt) names.insert("experts." + last_name(module));
+  }
+  return names.empty() ? "" : fmt::format(" Its experts are {}.", fmt::join(names, ", "));
 }
 
 [[noreturn]] void fail_unmatched(const char* key, const std::string& pattern,
-                                 const std::vector<Module>& modules) {
+                                 const std::vector<ModelModule>& modules) {
   fail(fmt::format("{}: '{}' matches no module", key, pattern),
        fmt::format("Linear layers of this model are named {}; all-linear is all of them. A name "
-                   "with * matches a whole path such as {}.",
-                   fmt::join(last_names(modules), ", "), modules.back().path));
+                   "with * matches a whole path such as {}.{}",
+                   fmt::join(last_names(modules), ", "), modules.back().path,
+                   names_of_experts(modules)));
 }
 
 class Selection {
  public:
-  Selection(const LoraOptions& options, const std::vector<Module>& modules)
+  Selection(const LoraOptions& options, const std::vector<ModelModule>& modules)
       : options_(options), modules_(modules) {
-    check_all_used("adapter.targets", options.targets, true);
-    check_all_used("adapter.exclude", options.exclude, false);
-    check_all_used("adapter.rank_pattern", names(options.rank_pattern), false);
-    check_all_used("adapter.alpha_pattern", names(options.alpha_pattern), false);
+    check_all_used("adapter.targets", options.targets, chooses);
+    check_all_used("adapter.exclude", options.exclude, chooses);
+    check_all_used("adapter.rank_pattern", names(options.rank_pattern), matches);
+    check_all_used("adapter.alpha_pattern", names(options.alpha_pattern), matches);
   }
 
-  bool is_target(const Module& module) const {
+  bool is_target(const ModelModule& module) const {
     if (!is_transformed(module, options_.layers_to_transform)) return false;
     if (any(options_.exclude, module)) return false;
     return std::ranges::any_of(options_.targets, [&](const std::string& pattern) {
-      return pattern == kAllLinear ? is_projection(module) : matches(pattern, module);
+      return pattern == kAllLinear ? is_projection(module) : chooses(pattern, module);
     });
   }
 
-  static bool any(const std::vector<std::string>& patterns, const Module& module) {
-    return std::ranges::any_of(patterns, [&](const auto& p) { return matches(p, module); });
+  static bool any(const std::vector<std::string>& patterns, const ModelModule& module) {
+    return std::ranges::any_of(patterns, [&](const auto& p) { return chooses(p, module); });
   }
 
  private:
@@ -175,17 +145,19 @@ class Selection {
     return list;
   }
 
+  template <class Matches>
   void check_all_used(const char* key, const std::vector<std::string>& patterns,
-                      bool may_be_all) const {
+                      const Matches& is_match) const {
     for (const std::string& pattern : patterns) {
-      if (may_be_all && pattern == kAllLinear) continue;
-      const auto is_match = [&](const Module& module) { return matches(pattern, module); };
-      if (std::ranges::none_of(modules_, is_match)) fail_unmatched(key, pattern, modules_);
+      if (&patterns == &options_.targets && pattern == kAllLinear) continue;
+      const bool is_used = std::ranges::any_of(
+          modules_, [&](const ModelModule& module) { return is_match(pattern, module); });
+      if (!is_used) fail_unmatched(key, pattern, modules_);
     }
   }
 
   const LoraOptions& options_;
-  const std::vector<Module>& modules_;
+  const std::vector<ModelModule>& modules_;
 };
 
 void check_layers(const DecoderConfig& config, const LoraOptions& options) {
@@ -198,14 +170,20 @@ void check_layers(const DecoderConfig& config, const LoraOptions& options) {
 }
 
 // Whole parameters, biases too. A module that shares its parameter with others cannot be saved.
-void add_trained(const std::vector<Module>& modules, const DecoderConfig& config,
+void add_trained(const std::vector<ModelModule>& modules, const DecoderConfig& config,
                  const LoraOptions& options, AdapterTargets& targets) {
   const auto shapes = parameter_shapes(config);
   for (const std::string& pattern : options.save) {
     bool found = false;
-    for (const Module& module : modules) {
-      if (!matches(pattern, module)) continue;
+    for (const ModelModule& module : modules) {
+      if (!chooses(pattern, module)) continue;
       found = true;
+      if (module.of_experts) {
+        fail(fmt::format("adapter.save: '{}' matches {}, and experts are not trained whole with "
+                         "an adapter",
+                         pattern, module.path),
+             "Give them an adapter instead (adapter.targets).");
+      }
       if (module.num_rows != module.shape.front()) {
         fail(fmt::format("adapter.save: '{}' matches {}, which is stored together with other "
                          "modules as {}",
@@ -220,28 +198,50 @@ void add_trained(const std::vector<Module>& modules, const DecoderConfig& config
   }
 }
 
+void check_experts(const ModelModule& module, const DecoderConfig& config,
+                   const LoraOptions& options) {
+  if (!module.can_adapt) {
+    fail(fmt::format("adapter.targets: {}: the experts of {} have no parameter [experts, outputs, "
+                     "inputs] in transformers, which PEFT could adapt",
+                     module.path, config.family),
+         "Name other modules, such as all-linear.");
+  }
+  if (options.dropout == 0) return;
+  fail(fmt::format("adapter.dropout is {}, but adapter.targets has {}, and adapters of experts "
+                   "have no dropout",
+                   options.dropout, module.path),
+       "Set adapter.dropout to 0, or leave experts out.");
+}
+
+// Throws when the module cannot have an adapter.
+void check_target(const ModelModule& module, const DecoderConfig& config,
+                  const LoraOptions& options) {
+  if (module.of_experts) return check_experts(module, config, options);
+  if (!is_projection(module) && !is_embedding_or_head(module)) {
+    fail(fmt::format("adapter.targets: {} is no linear layer of attention or MLP", module.path),
+         "Train it whole (adapter.save), or name other modules.");
+  }
+  if (config.tied_embeddings && is_embedding_or_head(module)) {
+    fail(fmt::format("adapter.targets: {} is the head's weight too, which an adapter of the "
+                     "embedding would not change",
+                     module.path),
+         "Train it whole (adapter.save).");
+  }
+}
+
 }  // namespace
 
 AdapterTargets find_lora_targets(const DecoderConfig& config, const LoraOptions& options) {
   check_layers(config, options);
-  const std::vector<Module> modules = find_modules(config);
+  const std::vector<ModelModule> modules = find_modules(config);
   const Selection selection(options, modules);
   AdapterTargets targets;
   targets.dropout = options.dropout;
   targets.initialization = options.initialization;
   add_trained(modules, config, options, targets);
-  for (const Module& module : modules) {
+  for (const ModelModule& module : modules) {
     if (!selection.is_target(module)) continue;
-    if (!is_projection(module) && !is_embedding_or_head(module)) {
-      fail(fmt::format("adapter.targets: {} is no linear layer of attention or MLP", module.path),
-           "Train it whole (adapter.save), or name other modules.");
-    }
-    if (config.tied_embeddings && is_embedding_or_head(module)) {
-      fail(fmt::format("adapter.targets: {} is the head's weight too, which an adapter of the "
-                       "embedding would not change",
-                       module.path),
-           "Train it whole (adapter.save).");
-    }
+    check_target(module, config, options);
     if (targets.trained.contains(module.parameter)) continue;
     targets.weights[module.parameter].push_back(lora_module(module, options));
   }

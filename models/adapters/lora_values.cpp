@@ -48,11 +48,14 @@ void initialize_adapter(const AdapterTargets& targets, const ParameterSpec& para
   const std::int64_t end = begin + values.numel();
   std::int64_t first = 0;  // of the module, in the parameter
   for (const LoraModule& module : modules_of(targets, parameter.name)) {
-    const std::int64_t last = first + module.rank * width;
+    // Experts have one module, with an A for each.
+    const bool of_experts = parameter.shape.size() == 3;
+    const std::int64_t num_rows = (of_experts ? parameter.shape.front() : 1) * module.rank;
+    const std::int64_t last = first + num_rows * width;
     const std::int64_t from = std::max(begin, first);
     const std::int64_t to = std::min(end, last);
     if (from < to) {
-      ParameterSpec own{module.name + std::string(kLoraA), {module.rank, width}};
+      ParameterSpec own{module.name + std::string(kLoraA), {num_rows, width}};
       own.initialization = initialization_of(targets, module, width);
       initialize(own, seed, from - first, values.narrow(0, from - begin, to - from));
     }

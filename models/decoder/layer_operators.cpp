@@ -73,9 +73,15 @@ Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> resi
   if (!config_.layer(index_).experts) {
     return dense(tape, "mlp", x, config_.intermediate_size, config_.mlp_bias, residual);
   }
-  const ExpertsOptions options{config_.experts, config_.activation, config_.initializer_range,
-                               num_expert_layers(config_, index_),
-                               num_expert_layers(config_, config_.num_layers)};
+  ExpertsOptions options{config_.experts, config_.activation, config_.initializer_range,
+                         num_expert_layers(config_, index_),
+                         num_expert_layers(config_, config_.num_layers)};
+  const std::string name = fmt::format("layers.{}.mlp.", index_);
+  const std::string experts_name = name + "experts.";
+  options.router_trained = config_.is_trained(name + "router.weight");
+  options.trained = config_.is_trained(experts_name + "gate_up.weight");
+  options.up_lora = config_.lora_of(experts_name + "gate_up.weight");
+  options.down_lora = config_.lora_of(experts_name + "down.weight");
   const ExpertsParameters parameters = declare_experts(tape, "mlp", config_.hidden_size, options);
   if (config_.experts.shared_intermediate_size > 0) residual = shared_expert(tape, x, residual);
   return experts(tape, "mlp", x, parameters, options, residual);

@@ -9,6 +9,17 @@ namespace {
 
 using Kind = Initialization::Kind;
 
+ParameterId declare_in_adapter(OperatorTape& tape, std::string name,
+                               std::vector<std::int64_t> shape) {
+  ParameterSpec spec{std::move(name), std::move(shape)};
+  spec.in_adapter = true;
+  return tape.parameter(spec);
+}
+
+std::string name_of_b(const std::string& name, const LoraModule& module) {
+  return name + "." + module.leaf() + ".lora_B";
+}
+
 }  // namespace
 
 ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
@@ -40,14 +51,21 @@ ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std:
 LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const LoraModules& modules,
                             std::int64_t in) {
   LoraParameters parameters;
-  ParameterSpec a{name + ".lora_A", {total_rank(modules), in}};
-  a.in_adapter = true;
-  parameters.a = tape.parameter(a);
+  parameters.a = declare_in_adapter(tape, name + ".lora_A", {total_rank(modules), in});
   for (const LoraModule& module : modules) {
-    ParameterSpec b{name + "." + module.leaf() + ".lora_B", {module.num_rows, module.rank}};
-    b.in_adapter = true;
-    parameters.b.push_back(tape.parameter(b));
+    parameters.b.push_back(
+        declare_in_adapter(tape, name_of_b(name, module), {module.num_rows, module.rank}));
   }
+  return parameters;
+}
+
+LoraParameters declare_expert_lora(OperatorTape& tape, const std::string& name,
+                                   const LoraModule& module, std::int64_t num_experts,
+                                   std::int64_t in) {
+  LoraParameters parameters;
+  parameters.a = declare_in_adapter(tape, name + ".lora_A", {num_experts, module.rank, in});
+  parameters.b.push_back(declare_in_adapter(tape, name_of_b(name, module),
+                                            {num_experts, module.num_rows, module.rank}));
   return parameters;
 }
 

@@ -37,6 +37,12 @@ struct LoraParameters {
 LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const LoraModules& modules,
                             std::int64_t in);
 
+// The low-rank update of the weight NAME.weight of all experts: NAME.lora_A [experts, rank, in] and
+// NAME.MODULE.lora_B [experts, rows, rank].
+LoraParameters declare_expert_lora(OperatorTape& tape, const std::string& name,
+                                   const LoraModule& module, std::int64_t num_experts,
+                                   std::int64_t in);
+
 struct NormParameters {
   ParameterId weight;
   ParameterId bias;

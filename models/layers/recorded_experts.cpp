@@ -1,5 +1,6 @@
 #include "models/layers/recorded_experts.h"
 
+#include <memory>
 #include <utility>
 
 #include "models/block/operator_context.h"
@@ -7,7 +8,6 @@
 #include "models/layers/routing_statistics.h"
 #include "models/ops/experts/expert_linear.h"
 #include "models/ops/experts/grouped_glu_gemm.h"
-#include "models/ops/experts/shared_expert_gate.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/nf4/nf4.h"
 
@@ -54,7 +54,9 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
   step.inputs = {x};
   step.outputs = {routed.weights, routed.choice, routed.probabilities, routed.order, routed.ends};
   step.needs = {x, routed.weights, routed.choice, routed.probabilities};
-  step.multiply_adds.of_rows = in.numel() * options.experts.num_experts;
+  MultiplyAdds& sums = step.multiply_adds;
+  (options.router_trained ? sums.of_rows : sums.of_frozen_rows) =
+      in.numel() * options.experts.num_experts;
   step.forward = [=](OperatorContext& run) {
     Routing routing = route(run.get(x), run.parameter(parameters.router),
                             run.find(parameters.router_bias), how, run.options().gemm_timing);
@@ -88,12 +90,32 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
 struct ProjectionIds {
   ParameterId weight;
   ParameterId bias;
+  LoraParameters lora;
+  std::shared_ptr<const LoraModules> modules;  // of the low-rank update, or null
+  bool trained = true;
 
+  std::int64_t rank() const { return modules == nullptr ? 0 : total_rank(*modules); }
   // Decodes the weight, whose value lasts until the next product of another weight. So call it
   // after get(), which may run other products.
   ExpertProjection of(const OperatorContext& run) const {
     decode_weight(run.parameter(weight));
-    return {run.find(weight), run.find(bias), run.options().gemm_timing};
+    ExpertProjection projection{run.find(weight), run.find(bias), run.options().gemm_timing};
+    if (modules != nullptr) {
+      projection.lora = {run.find(lora.a), run.find(lora.b.front()), modules->front().scale};
+    }
+    return projection;
+  }
+  // Of rows that have a copy for each of their experts.
+  MultiplyAdds multiply_adds(std::int64_t num_copies, std::int64_t in, std::int64_t out) const {
+    MultiplyAdds sums;
+    (trained ? sums.of_rows : sums.of_frozen_rows) = num_copies * in * out;
+    sums.of_rows += num_copies * rank() * (in + out);
+    return sums;
+  }
+  // Both low ranks of all copies that backward computes.
+  BackwardBuffer low_ranks(const ValueShape& copies) const {
+    return {"low ranks of the experts' update",
+            2 * ValueShape{copies.num_rows, rank(), copies.dtype}.bytes()};
   }
 };
 
@@ -121,7 +143,7 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
   step.inputs = {x, routed.order, routed.ends};
   step.outputs = {hidden.u, hidden.h};
   step.needs = {x, routed.order, routed.ends};
-  step.multiply_adds.of_rows = copies.numel() * projected;
+  step.multiply_adds = projection.multiply_adds(num_copies, in.width, projected);
   step.forward = [=](OperatorContext& run) {
     const at::Tensor rows = run.get(x);
     const TokenPermutation order = routed.sorted(run);
@@ -133,15 +155,20 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
     const at::Tensor grad = run.gradient(hidden.u);
     const TokenPermutation order = routed.sorted(run);
     const ExpertProjection weights = projection.of(run);
-    run.set_gradient(x, dispatch_backward_input(grad, order, weights, run.gradient(x)));
-    run.when_available(
-        x, [=](const at::Tensor& rows) { dispatch_backward_weight(grad, rows, order, weights); });
+    const at::Tensor low = dispatch_backward_low_rank(grad, order, weights);
+    run.set_gradient(x, dispatch_backward_input(grad, low, order, weights, run.gradient(x)));
+    run.when_available(x, [=](const at::Tensor& rows) {
+      dispatch_backward_weight(grad, low, rows, order, weights);
+    });
   };
   step.memory = [=](const MicroBatchShape&, const RecomputePolicy&) -> BackwardMemory {
+    // The update's part of the gradient exists before the sum over a row's copies.
+    const std::int64_t more = projection.rank() == 0 ? 0 : copies.bytes() - in.bytes();
     return {"experts' first projection backward",
             {{"gradient of the experts' first projection", projected_bytes},
-             {"experts' inputs, by expert", copies.bytes()},
-             {"gradient of the MLP's input", in.bytes()}}};
+             {"experts' inputs, by expert", copies.bytes() + more},
+             {"gradient of the MLP's input", in.bytes()},
+             projection.low_ranks(copies)}};
   };
   tape.record(std::move(step));
   return hidden;
@@ -149,14 +176,17 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
 
 // Backward recomputes the activation.
 BackwardMemory combine_memory(const ValueShape& u, const ValueShape& h, const ValueShape& copies,
-                              const Activation& activation, const MicroBatchShape& size) {
-  const bool keeps_gradient = grouped_glu_gemm_materializes_grad(size.on_gpu, size.compute,
-                                                                 activation, copies.width, h.width);
+                              const ProjectionIds& projection, const Activation& activation,
+                              const MicroBatchShape& size) {
+  const bool keeps_gradient =
+      projection.rank() > 0 || grouped_glu_gemm_materializes_grad(
+                                   size.on_gpu, size.compute, activation, copies.width, h.width);
   return {"experts' second projection backward",
           {{"gradient of the experts' outputs, by expert", copies.bytes()},
            {"gradient of the experts' activation", keeps_gradient ? h.bytes() : 0},
            {"gradient of the experts' first projection", u.bytes()},
-           {"experts' activation again", h.bytes()}}};
+           {"experts' activation again", h.bytes()},
+           projection.low_ranks(copies)}};
 }
 
 Value record_combine(OperatorTape& tape, const std::string& name, const HiddenValues& hidden,
@@ -172,7 +202,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
   step.residual = residual;
   step.outputs = {y};
   step.needs = {hidden.u, routed.weights, routed.order, routed.ends};
-  step.multiply_adds.of_rows = h_shape.numel() * out.width;
+  step.multiply_adds = projection.multiply_adds(h_shape.num_rows, h_shape.width, out.width);
   step.forward = [=](OperatorContext& run) {
     const at::Tensor h = run.get(hidden.h);
     const at::Tensor weights = run.get(routed.weights);
@@ -193,7 +223,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
     run.set_gradient(routed.weights, std::move(gradients.weights));
   };
   step.memory = [=](const MicroBatchShape& size, const RecomputePolicy&) {
-    return combine_memory(u_shape, h_shape, copies, activation, size);
+    return combine_memory(u_shape, h_shape, copies, projection, activation, size);
   };
   tape.record(std::move(step));
   return y;
@@ -225,6 +255,13 @@ ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, s
   parameters.down =
       declare_decodable_weight(tape, down + ".weight", {count, width, inner}, deviation);
   parameters.down_bias = declare_bias(tape, down + ".bias", {count, width}, config.bias);
+  if (options.up_lora != nullptr) {
+    parameters.up_lora = declare_expert_lora(tape, up, options.up_lora->front(), count, width);
+  }
+  if (options.down_lora != nullptr) {
+    parameters.down_lora =
+        declare_expert_lora(tape, down, options.down_lora->front(), count, inner);
+  }
   return parameters;
 }
 
@@ -232,47 +269,13 @@ Value experts(OperatorTape& tape, const std::string& name, Value x,
               const ExpertsParameters& parameters, const ExpertsOptions& options,
               std::optional<Value> residual) {
   const RoutedValues routed = record_router(tape, name, x, parameters, options);
-  const HiddenValues hidden = record_dispatch(tape, name + ".experts", x, routed,
-                                              {parameters.up, parameters.up_bias}, options);
-  return record_combine(tape, name + ".experts.down", hidden, tape.shape(x), routed,
-                        {parameters.down, parameters.down_bias}, options.activation, residual);
-}
-
-Value shared_expert_gate(OperatorTape& tape, const std::string& name, Value x, Value y,
-                         double standard_deviation, std::optional<Value> residual) {
-  const ValueShape in = tape.shape(x);
-  const ParameterId id =
-      declare_weight(tape, name + "_gate.weight", {1, in.width}, standard_deviation);
-  const Value out = tape.value(ValueKind::kProjection, name, in);
-  const Value gate =
-      tape.value(ValueKind::kStatistics, name + ".gate", {in.num_rows, 1, c10::kFloat});
-  Operator step;
-  step.inputs = {x, y};
-  step.residual = residual;
-  step.outputs = {out, gate};
-  step.needs = {x, y, gate};
-  step.multiply_adds.of_rows = in.numel();
-  step.forward = [=](OperatorContext& run) {
-    const at::Tensor s =
-        shared_expert_gate(run.get(x), run.parameter(id), run.options().gemm_timing);
-    run.set(out, shared_expert_gate_forward(s, run.get(y), run.get(residual)));
-    run.set(gate, s);
-  };
-  step.backward = [=](OperatorContext& run) {
-    const at::Tensor grad = run.gradient(out);
-    const at::Tensor s = run.get(gate);
-    const Parameter& weight = run.parameter(id);
-    if (residual) run.add_gradient(*residual, grad);
-    const at::Tensor grad_logit = shared_expert_gate_backward_logit(grad, s, run.get(y));
-    run.set_gradient(y, shared_expert_gate_backward(grad, s));
-    run.set_gradient(x, shared_expert_gate_backward_input(grad_logit, weight, run.gradient(x)));
-    run.when_available(x,
-                       [=, &weight, &timing = run.options().gemm_timing](const at::Tensor& rows) {
-                         shared_expert_gate_backward_weight(grad_logit, rows, weight, timing);
-                       });
-  };
-  tape.record(std::move(step));
-  return out;
+  const ProjectionIds up{parameters.up, parameters.up_bias, parameters.up_lora, options.up_lora,
+                         options.trained};
+  const ProjectionIds down{parameters.down, parameters.down_bias, parameters.down_lora,
+                           options.down_lora, options.trained};
+  const HiddenValues hidden = record_dispatch(tape, name + ".experts", x, routed, up, options);
+  return record_combine(tape, name + ".experts.down", hidden, tape.shape(x), routed, down,
+                        options.activation, residual);
 }
 
 }  // namespace packtrain

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "models/block/operator_tape.h"
+#include "models/layers/declared_parameters.h"
 #include "models/layers/decoder_config.h"
 #include "models/ops/experts/routing.h"
 
@@ -20,6 +22,11 @@ struct ExpertsOptions {
   double standard_deviation = 0.02;  // of the initial weights
   std::int64_t layer = 0;            // index among the layers with experts
   std::int64_t num_layers = 1;
+  bool router_trained = true;
+  bool trained = true;  // false: the projections' own weights are frozen
+  // The low-rank updates of the projections, of one module each. Null: none.
+  std::shared_ptr<const LoraModules> up_lora = nullptr;
+  std::shared_ptr<const LoraModules> down_lora = nullptr;
 };
 
 struct ExpertsParameters {
@@ -29,13 +36,15 @@ struct ExpertsParameters {
   ParameterId up_bias;
   ParameterId down;
   ParameterId down_bias;
+  LoraParameters up_lora;  // empty without an update
+  LoraParameters down_lora;
 };
 
 RoutingOptions routing_options(const ExpertsConfig& config);
 
 // For rows of `width` elements and E experts of width J, declares NAME.router.weight [E, width],
 // NAME.experts.gate_up.weight [E, 2 J, width] and NAME.experts.down.weight [E, width, J]. Each has
-// a bias if the config has it.
+// a bias if the config has it, and a low-rank update (declare_expert_lora) if the options have it.
 ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
                                   const ExpertsOptions& options);
 

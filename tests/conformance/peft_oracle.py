@@ -45,8 +45,36 @@ def all_linear(model):
     return {"r": 4, "lora_alpha": 7, "target_modules": "all-linear", "exclude_modules": ROUTERS}
 
 
-def experts_too(model):
+def router_too(model):
     return {"r": 4, "target_modules": "all-linear"}
+
+
+def expert_paths(model):
+    return [path for path, _ in model.named_parameters() if path.endswith((".gate_up_proj", ".down_proj"))]
+
+
+def experts(model):
+    return {"r": 3, "lora_alpha": 7, "target_modules": attention_names(model)[:1],
+            "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]}
+
+
+def one_projection_of_experts(model):
+    return {"r": 5, "lora_alpha": 3, "target_modules": [], "use_rslora": True,
+            "target_parameters": ["experts.down_proj"]}
+
+
+def experts_in_some_layers(model):
+    """PEFT applies layers_to_transform to modules alone."""
+    first, *_, last = expert_paths(model)
+    return {"r": 4, "lora_alpha": 8, "target_modules": attention_names(model)[-1:], "layers_to_transform": [1],
+            "target_parameters": [first, last], "rank_pattern": {"experts.gate_up_proj": 2},
+            "alpha_pattern": {f"^{last}": 0.7}}
+
+
+def names_of_single_experts(model):
+    """Those of transformers 4, which PEFT turns to target_parameters of other ranks."""
+    names = ["w1", "w2", "w3"] if model.config.model_type == "mixtral" else ["gate_proj", "up_proj", "down_proj"]
+    return {"r": 2, "lora_alpha": 3, "target_modules": [*attention_names(model)[:1], *names]}
 
 
 def attention_alone(model):
@@ -89,6 +117,10 @@ def tied_embedding(model):
 ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, modules_to_save,
     embedding_and_head)}
+
+EXPERT_ADAPTERS = [(family, make) for family in ("gpt_oss", "granitemoe", "mixtral", "qwen2_moe", "qwen3_moe")
+                   for make in (experts, one_projection_of_experts, experts_in_some_layers)]
+EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
 
 
 def with_adapter(model, options, generator):

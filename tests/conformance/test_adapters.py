@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 CASES = [(family.cases_of(name)[0], make) for name in family.names() for make in peft_oracle.ADAPTERS.values()]
 CASES += [(case, peft_oracle.tied_embedding) for name in ("llama", "gemma")
           for case in family.cases_of(name)[1:2]]
+CASES += [(family.cases_of(name)[0], make) for name, make in peft_oracle.EXPERT_ADAPTERS]
 
 
 class Computed:
@@ -90,13 +91,17 @@ def test_peft_loads_what_is_written_and_computes_the_same(computed):
     assert_equal(ours, theirs)
 
 
+def save_adapted(name, make_options, folder):
+    model, adapted, sequences = peft_oracle.make_adapted(family.cases_of(name)[0], make_options)
+    model.save_pretrained(folder / "model")
+    adapted.save_pretrained(folder / "adapter")
+    oracle.save_batch(sequences, folder / "batch.safetensors")
+
+
 @pytest.fixture
 def small_adapter(tmp_path):
     """(a folder for the tool, its adapter_config.json)"""
-    model, adapted, sequences = peft_oracle.make_adapted(family.cases_of("llama")[0], peft_oracle.attention_alone)
-    model.save_pretrained(tmp_path / "model")
-    adapted.save_pretrained(tmp_path / "adapter")
-    oracle.save_batch(sequences, tmp_path / "batch.safetensors")
+    save_adapted("llama", peft_oracle.attention_alone, tmp_path)
     return tmp_path, tmp_path / "adapter" / "adapter_config.json"
 
 
@@ -113,14 +118,32 @@ def test_what_is_not_computed_is_refused_by_name(small_adapter, tool, key, value
     assert key in answer.message or not isinstance(value, str) and value != value or value == float("inf")
 
 
-def test_an_adapter_of_experts_is_refused_by_name(tool, tmp_path):
-    model, adapted, sequences = peft_oracle.make_adapted(family.cases_of("qwen3_moe")[0], peft_oracle.experts_too)
-    model.save_pretrained(tmp_path / "model")
-    adapted.save_pretrained(tmp_path / "adapter")
-    oracle.save_batch(sequences, tmp_path / "batch.safetensors")
+def change_config(folder, **options):
+    config = folder / "adapter" / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **options}))
+
+
+def test_an_adapter_of_a_router_is_refused_by_name(tool, tmp_path):
+    save_adapted("qwen3_moe", peft_oracle.router_too, tmp_path)
     answer = tool.ask(tmp_path)
     assert answer.code == 64
-    assert "'target_parameters'" in answer.message
+    assert "'target_parameters' has 'gate.weight'" in answer.message
+
+
+def test_experts_that_are_one_matrix_are_refused_by_name(tool, tmp_path):
+    save_adapted("dbrx", peft_oracle.attention_alone, tmp_path)
+    change_config(tmp_path, target_parameters=["mlp.w1"])
+    answer = tool.ask(tmp_path)
+    assert answer.code == 64
+    assert "'target_parameters' has 'mlp.w1'" in answer.message
+
+
+def test_dropout_of_experts_is_refused_as_by_peft(tool, tmp_path):
+    save_adapted("mixtral", peft_oracle.experts, tmp_path)
+    change_config(tmp_path, lora_dropout=0.1)
+    answer = tool.ask(tmp_path)
+    assert answer.code == 64
+    assert "adapters of experts have no dropout" in answer.message
 
 
 def test_a_tensor_of_another_shape_is_refused_by_name(small_adapter, tool):

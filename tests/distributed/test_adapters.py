@@ -109,6 +109,60 @@ def test_the_merged_model_has_the_loss_of_the_adapter(lab, unbroken, tmp_path, s
     numpy.testing.assert_allclose(whole["loss"], adapted["loss"], rtol=1e-5)
 
 
+EXPERTS = ["model.config={model_type: qwen3_moe, hidden_size: 64, intermediate_size: 160, moe_intermediate_size: 48, "
+           "num_experts: 6, num_experts_per_tok: 2, norm_topk_prob: true, mlp_only_layers: [1], num_hidden_layers: 3, "
+           "num_attention_heads: 4, num_key_value_heads: 2, head_dim: 16, vocab_size: 512, hidden_act: silu, "
+           "max_position_embeddings: 512, rms_norm_eps: 1.0e-6, tie_word_embeddings: true}",
+           "adapter.targets=[all-linear, experts.gate_up_proj, '*.experts.down']", "run.max_steps=8"]
+
+
+@pytest.fixture(scope="session")
+def of_experts(lab):
+    return lab.run("adapter-experts", *ADAPTER, *EXPERTS, "checkpoint.save_steps=4", "checkpoint.keep=10")
+
+
+@pytest.mark.parametrize("ranks, settings", [(2, ["memory.recompute=full"]), (3, ["memory.recompute=selective"]),
+                                             (2, ["parallel.zero_stage=2", "batch.strategy=padding"])])
+def test_adapters_of_experts_train_the_same_on_any_number_of_ranks(lab, of_experts, ranks, settings):
+    other = lab.run("adapter-experts-" + "-".join([str(ranks), *settings]), *ADAPTER, *EXPERTS, *settings, ranks=ranks)
+    numpy.testing.assert_allclose(losses(other), losses(of_experts), rtol=2e-5)
+    saved = weights(of_experts)
+    assert {f"layers.{layer}.mlp.experts.{name}" for layer in (0, 2) for name in (
+        "gate_up.lora_A", "gate_up.gate_up_proj.lora_B", "down.lora_A", "down.down_proj.lora_B")} < set(saved)
+    assert all(abs(values).max() > 0 for values in saved.values())
+
+
+def test_a_resumed_adapter_of_experts_continues_as_uninterrupted(lab, of_experts):
+    take_checkpoint(of_experts, 4, lab.folder / "runs" / "adapter-experts-resumed")
+    resumed = lab.run("adapter-experts-resumed", *ADAPTER, *EXPERTS, "checkpoint.save_steps=4", "checkpoint.keep=10",
+                      ranks=3)
+    numpy.testing.assert_allclose(losses(resumed), losses(of_experts)[4:], rtol=2e-5)
+
+
+def test_an_adapter_of_experts_is_merged_and_read_from_peft(lab, of_experts, tmp_path):
+    for out, options in (("merged", ["--merge", "--dtype", "float32"]), ("peft", [])):
+        done = export(of_experts, tmp_path / out, *options)
+        assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "peft" / "adapter_config.json").read_text())
+    assert config["target_parameters"] == ["mlp.experts.down_proj", "mlp.experts.gate_up_proj"]
+    adapted = lab.evaluate("adapter-experts", *ADAPTER, *EXPERTS)
+    read = lab.evaluate("adapter-experts-read", *EXPERTS[:1], f"adapter.path={tmp_path / 'peft'}")
+    whole = lab.evaluate("adapter-experts-merged", "model.config=null", f"model.path={tmp_path / 'merged'}")
+    assert read["loss"] == adapted["loss"]
+    numpy.testing.assert_allclose(whole["loss"], adapted["loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("settings, message", [
+    (["adapter.dropout=0.1"], "adapters of experts have no dropout"),
+    (["adapter.targets=[down_proj]", "adapter.exclude=['*.1.mlp.*']"], "leave no module"),
+    (["adapter.targets=[experts.up_proj]"], "Its experts are experts.down_proj, experts.gate_up_proj"),
+    (["adapter.save=[experts.down_proj]"], "experts are not trained whole")])
+def test_adapters_that_experts_do_not_have_are_refused(lab, settings, message):
+    code, _, err = finish(lab, "adapter-experts-refused", *ADAPTER, *EXPERTS, *settings)
+    assert code == 64
+    assert message in err
+
+
 DROPOUT = ["adapter.dropout=0.2", "run.max_steps=8"]
 
 

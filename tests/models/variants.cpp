@@ -1,5 +1,6 @@
 #include "tests/models/variants.h"
 
+#include <memory>
 #include <utility>
 
 #include "tests/models/batches.h"
@@ -101,6 +102,18 @@ DecoderConfig balanced_experts() {
   return config;
 }
 
+// Both projections of one layer, one of the other.
+DecoderConfig adapted_experts() {
+  DecoderConfig config = shared_experts();
+  config.experts.bias = true;
+  AdapterTargets adapter;
+  adapter.weights["layers.0.mlp.experts.gate_up.weight"] = {{"gate_up_proj", 0, 40, 4, 8.0}};
+  adapter.weights["layers.0.mlp.experts.down.weight"] = {{"down_proj", 0, 32, 3, 10.0}};
+  adapter.weights["layers.1.mlp.experts.down.weight"] = {{"down_proj", 0, 32, 5, 6.0}};
+  config.adapter = std::make_shared<const AdapterTargets>(adapter);
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> decoder_variants() {
@@ -113,6 +126,7 @@ std::vector<Variant> decoder_variants() {
                               {"norms without weights, a window", plain_layer_norm()},
                               {"a layer of experts", some_experts()},
                               {"shared experts", shared_experts()},
+                              {"experts with adapters", adapted_experts()},
                               {"experts with an auxiliary loss", balanced_experts()}};
   for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
   return all;

@@ -51,6 +51,14 @@ bool is_plain(std::string_view name) {
   });
 }
 
+// A pattern without PEFT's start of a path (^) or any text before a name (.*\.).
+std::string without_start(const std::string& pattern) {
+  for (const std::string_view start : {"^", R"(.*\.)"}) {
+    if (pattern.starts_with(start)) return pattern.substr(start.size());
+  }
+  return pattern;
+}
+
 class Reader {
  public:
   Reader(const Json& object, const std::string& name) : object_(object), name_(name) {}
@@ -135,7 +143,7 @@ class Reader {
     if (value == nullptr) return list;
     if (!value->is_object()) fail(key, *value, "an object: names of modules and their values");
     for (const auto& [name, entry] : value->items()) {
-      const std::string stem = name.starts_with('^') ? name.substr(1) : name;
+      const std::string stem = without_start(name);
       if (!is_plain(stem)) {
         fail(fmt::format("{}.{}", key, name), entry, "a plain name of modules as the key",
              "Regular expressions are not evaluated: write one key for each module.");
@@ -209,9 +217,6 @@ void read_kind(Reader& reader) {
     reader.fail("peft_type", kind == nullptr ? Json() : *kind, "\"LORA\"");
   }
   reader.require("task_type", {"CAUSAL_LM"});
-  reader.require("target_parameters", {Json(), Json::array()},
-                 "Adapters of experts and routers (PEFT makes them of all-linear and of names such "
-                 "as gate_proj where experts are one parameter) are not supported.");
   reader.require("bias", {"none"}, "Biases that are trained with an adapter are not supported.");
   reader.require("fan_in_fan_out", {false});
 }
@@ -248,6 +253,7 @@ PeftConfig parse_peft_config(const std::string& text, const std::string& name) {
   options.dropout = reader.dropout("lora_dropout");
   options.initialization = read_initialization(reader);
   read_targets(reader, config);
+  config.target_parameters = reader.names("target_parameters");
   options.rank_pattern = reader.pattern<std::int64_t>(
       "rank_pattern", [&](const auto& key, const Json& value) { return reader.rank(key, value); });
   options.alpha_pattern = reader.pattern<double>(

@@ -19,6 +19,8 @@ struct PeftConfig {
   // False: target_modules is a regular expression or all-linear, so that the tensors of the file
   // say which modules it means.
   bool has_target_list = true;
+  // Weights of experts, by the ends of their names.
+  std::vector<std::string> target_parameters;
   bool ensure_weight_tying = false;  // a saved embedding is the head too
 };
 

@@ -1,13 +1,17 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "models/families/parameter_parts.h"
+#include "models/families/stacked_experts.h"
 #include "models/families/weight_map.h"
 #include "training/checkpoint/peft_config.h"
 
@@ -21,6 +25,7 @@ constexpr std::string_view kWeight = ".weight";
 struct Target {
   LoraModule module;
   std::int64_t layer = 0;
+  bool of_experts = false;
 };
 
 constexpr std::int64_t kNoLayer = -1;  // of embedding and head
@@ -34,7 +39,9 @@ std::int64_t layer_of(const std::string& weight) {
 std::vector<Target> targets_of(const AdapterTargets& adapter) {
   std::vector<Target> targets;
   for (const auto& [weight, modules] : adapter.weights) {
-    for (const LoraModule& module : modules) targets.push_back({module, layer_of(weight)});
+    for (const LoraModule& module : modules) {
+      targets.push_back({module, layer_of(weight), is_weight_of_experts(weight)});
+    }
   }
   return targets;
 }
@@ -89,6 +96,7 @@ void write_targets(const DecoderConfig& config, const std::vector<Target>& targe
   std::set<std::int64_t> layers;
   std::vector<std::string> paths;
   for (const Target& target : targets) {
+    if (target.of_experts) continue;
     leaves.insert(target.module.leaf());
     layers.insert(target.layer);
     paths.push_back(target.module.name);
@@ -112,6 +120,36 @@ void write_targets(const DecoderConfig& config, const std::vector<Target>& targe
   document["layers_to_transform"] = by_leaf && !in_all_layers ? json(layers) : json();
 }
 
+// The end of a path from the MLP on, which is that of all layers: mlp.experts.gate_up_proj.
+std::string name_in_layer(const std::string& path) {
+  std::size_t begin = path.size();
+  for (int part = 0; part < 3; ++part) begin = path.rfind('.', begin - 1);
+  return path.substr(begin + 1);
+}
+
+// Names of weights of experts, as paths where not all layers have an adapter of them.
+json target_parameters(const DecoderConfig& config, const std::vector<Target>& targets) {
+  std::map<std::string, std::size_t> num_layers;  // by name in the layer
+  for (const auto& [weight, experts] : stacked_experts(config)) {
+    ++num_layers[name_in_layer(experts.path)];
+  }
+  std::map<std::string, std::vector<std::string>> paths;
+  for (const Target& target : targets) {
+    if (target.of_experts) {
+      paths[name_in_layer(target.module.name)].push_back(target.module.name);
+    }
+  }
+  json names = json::array();
+  for (const auto& [name, of_name] : paths) {
+    if (of_name.size() == num_layers.at(name)) {
+      names.push_back(name);
+    } else {
+      for (const std::string& path : of_name) names.push_back(path);
+    }
+  }
+  return names.empty() ? json() : names;
+}
+
 // The paths of modules that are trained whole.
 json saved_modules(const DecoderConfig& config) {
   std::set<std::string> paths;
@@ -131,7 +169,7 @@ std::string peft_config_text(const DecoderConfig& config, const LoraOptions& opt
   const std::vector<Target> targets = targets_of(*config.adapter);
   std::map<std::string, std::int64_t> ranks;
   std::map<std::string, double> alphas;
-  for (const auto& [module, layer] : targets) {
+  for (const auto& [module, layer, of_experts] : targets) {
     ranks[module.name] = module.rank;
     alphas[module.name] = alpha_of(module, options.use_rslora);
   }
@@ -158,6 +196,7 @@ std::string peft_config_text(const DecoderConfig& config, const LoraOptions& opt
       {"ensure_weight_tying", is_tied},
   };
   write_targets(config, targets, document);
+  document["target_parameters"] = target_parameters(config, targets);
   return document.dump(2) + "\n";
 }
 

@@ -18,28 +18,24 @@
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 #include "framework/core/safetensors.h"
-#include "framework/core/wildcard.h"
 #include "models/adapters/adapter_weights.h"
 #include "models/adapters/lora_targets.h"
-#include "models/families/family.h"
 #include "training/checkpoint/checkpoint_error.h"
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hf_weights.h"
 #include "training/checkpoint/peft_config.h"
+#include "training/checkpoint/peft_targets.h"
 #include "training/checkpoint/temporary_folder.h"
 
 namespace packtrain {
 namespace {
 
-// Linear layers in files; in transformers 5 experts are parameters, which names of modules miss.
-constexpr const char* kExperts = "*.experts.*";
 constexpr const char* kSavedEmbedding = "embed.weight";
 constexpr const char* kSavedHead = "base_model.model.lm_head.weight";
 constexpr const char* kAnotherBase =
     "The adapter may be of another model, or its files do not belong together.";
 
 using File = std::shared_ptr<const SafetensorsFile>;
-using Paths = std::vector<std::string>;
 
 File open_weights(const std::string& folder) {
   const std::string path = folder + "/" + kPeftWeightsName;
@@ -52,47 +48,6 @@ File open_weights(const std::string& folder) {
   throw Error(ErrorCategory::kConfig, fmt::format("{}: no such file", path),
               has_pickle ? "adapter_model.bin is not read: save the adapter as safetensors."
                          : "adapter.path must be a folder that PEFT's save_pretrained wrote.");
-}
-
-// The paths of the model's modules that have a weight.
-Paths modules_of(const DecoderConfig& base) {
-  constexpr std::string_view kWeight = ".weight";
-  std::set<std::string> paths;
-  for (const WeightPiece& piece : find_family(base.family).weights(base)) {
-    const std::string& name = piece.hf_name;
-    if (name.ends_with(kWeight)) paths.insert(name.substr(0, name.size() - kWeight.size()));
-  }
-  return {paths.begin(), paths.end()};
-}
-
-bool is_used(const std::string& name, const Paths& modules) {
-  return std::ranges::any_of(modules, [&](const std::string& module) {
-    return module == name || module.ends_with("." + name) || matches_wildcard(name, module);
-  });
-}
-
-// PEFT ignores names that match nothing.
-void keep_used(Paths& names, const Paths& modules) {
-  std::erase_if(names, [&](const std::string& name) { return !is_used(name, modules); });
-}
-
-template <class Value>
-void keep_used(std::vector<std::pair<std::string, Value>>& pattern, const Paths& modules) {
-  std::erase_if(pattern, [&](const auto& entry) { return !is_used(entry.first, modules); });
-}
-
-// The modules that have an A in the file.
-Paths targets_in(const SafetensorsFile& file) {
-  const std::string_view prefix = kPeftPrefix;
-  Paths paths;
-  for (const auto& [name, tensor] : file.tensors()) {
-    for (const std::string_view ending : {".lora_A.weight", ".lora_embedding_A"}) {
-      if (name.size() < prefix.size() + ending.size()) continue;
-      if (!name.starts_with(prefix) || !name.ends_with(ending)) continue;
-      paths.push_back(name.substr(prefix.size(), name.size() - prefix.size() - ending.size()));
-    }
-  }
-  return paths;
 }
 
 // The embedding is trained whole, and the head with it.
@@ -199,23 +154,6 @@ AdapterTargets find_targets(const DecoderConfig& base, const LoraOptions& option
   }
 }
 
-// What the names of the file mean in the model.
-LoraOptions options_for(const PeftConfig& config, const SafetensorsFile& file,
-                        const Paths& modules) {
-  LoraOptions options = config.options;
-  if (config.has_target_list) {
-    options.exclude.emplace_back(kExperts);
-  } else {
-    options.targets = targets_in(file);
-  }
-  for (Paths* names : {&options.targets, &options.exclude, &options.save}) {
-    keep_used(*names, modules);
-  }
-  keep_used(options.rank_pattern, modules);
-  keep_used(options.alpha_pattern, modules);
-  return options;
-}
-
 }  // namespace
 
 bool is_peft_folder(const std::string& folder) {
@@ -228,7 +166,7 @@ LoraOptions read_peft_options(const std::string& folder, const DecoderConfig& ba
   const PeftConfig config =
       parse_peft_config(read_text(path, ErrorCategory::kConfig, kMaxJsonBytes), path);
   const File file = open_weights(folder);
-  const LoraOptions options = options_for(config, *file, modules_of(base));
+  const LoraOptions options = peft_options(config, *file, base, path);
   if (options.targets.empty() && options.save.empty()) {
     throw Error(
         ErrorCategory::kConfig,

@@ -16,6 +16,7 @@
 #include "models/adapters/adapter_weights.h"
 #include "models/block/encoded_layout.h"
 #include "models/decoder/decoder.h"
+#include "models/families/stacked_experts.h"
 #include "models/ops/nf4/nf4.h"
 #include "training/setup/base_digest.h"
 #include "training/setup/initial_weights.h"
@@ -77,8 +78,26 @@ at::Tensor adapter_parameter(const ModelSource& source, const std::string& name,
   return shard.weight.view(shape);
 }
 
+// `value`: [experts, outputs, inputs].
+void add_update_of_experts(const ModelSource& source, const std::string& weight,
+                           const LoraModule& module, const at::Tensor& value) {
+  const std::int64_t num_experts = value.size(0);
+  const at::Tensor a =
+      adapter_parameter(source, lora_a_name(weight), {num_experts, module.rank, value.size(2)},
+                        /*in_adapter=*/true);
+  const at::Tensor b = adapter_parameter(source, lora_b_name(weight, module),
+                                         {num_experts, module.num_rows, module.rank},
+                                         /*in_adapter=*/true);
+  for (std::int64_t expert = 0; expert < num_experts; ++expert) {
+    value.select(0, expert).add_(at::mm(b.select(0, expert), a.select(0, expert)), module.scale);
+  }
+}
+
 void add_update(const ModelSource& source, const std::string& weight, const LoraModules& modules,
                 const at::Tensor& value) {
+  if (is_weight_of_experts(weight)) {
+    return add_update_of_experts(source, weight, modules.front(), value);
+  }
   // An embedding's matrix is [inputs, outputs], those of linear layers [outputs, inputs].
   const at::Tensor matrix = weight == "embed.weight" ? value.t() : value;
   const at::Tensor a =

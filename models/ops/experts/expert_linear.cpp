@@ -21,6 +21,9 @@ at::Tensor grouped_linear(const at::Tensor& rows, const TokenPermutation& order,
   if (projection.bias != nullptr) {
     y.add_(projection.bias->value.index_select(0, experts_of(order)));
   }
+  if (projection.has_lora()) {
+    add_expert_update(y, rows, order.ends, projection.lora, projection.timing);
+  }
   return y;
 }
 
@@ -34,12 +37,32 @@ void write_bias_gradient(const ExpertProjection& projection, const at::Tensor& g
   write_gradient_gemm(bias, belongs.to(grad.scalar_type()), grad, projection.timing);
 }
 
+// The gradients of a projection's rows and of the activation before them. Writes those of the
+// low-rank update.
+GroupedGluGemmGradients activation_gradients(const at::Tensor& grad, const at::Tensor& u,
+                                             const TokenPermutation& order,
+                                             const ExpertProjection& projection,
+                                             const Activation& activation) {
+  const at::Tensor& weight = projection.weight->value;
+  const GemmTiming& timing = projection.timing;
+  if (!projection.has_lora()) {
+    return grouped_glu_gemm_backward(grad, weight, u, order.ends, activation, timing);
+  }
+  const ExpertLora& lora = projection.lora;
+  const at::Tensor low = expert_lora_backward_low_rank(grad, order.ends, lora, timing);
+  const at::Tensor dh = grouped_matmul(grad, weight, order.ends, timing);
+  add_expert_lora_input_gradient(dh, low, order.ends, lora, timing);
+  GroupedGluGemmGradients gradients = grouped_glu_gradients(dh, u, activation);
+  expert_lora_backward_weight(grad, low, gradients.y, order.ends, lora, timing);
+  return gradients;
+}
+
 }  // namespace
 
 ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& order,
                                const ExpertProjection& projection, const Activation& activation) {
   const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
-  if (projection.bias == nullptr) {
+  if (projection.bias == nullptr && !projection.has_lora()) {
     GroupedGluGemm made = grouped_glu_gemm_forward(copies, projection.weight->value, order.ends,
                                                    activation, projection.timing);
     return {std::move(made.x), std::move(made.y)};
@@ -50,18 +73,34 @@ ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& orde
   return made;
 }
 
-at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const TokenPermutation& order,
+at::Tensor dispatch_backward_low_rank(const at::Tensor& grad_u, const TokenPermutation& order,
+                                      const ExpertProjection& projection) {
+  if (!projection.has_lora()) return {};
+  return expert_lora_backward_low_rank(grad_u, order.ends, projection.lora, projection.timing);
+}
+
+at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
+                                   const TokenPermutation& order,
                                    const ExpertProjection& projection, const at::Tensor& sum) {
   const at::Tensor of_assignments =
       grouped_matmul(grad_u, projection.weight->value, order.ends, projection.timing);
+  if (projection.has_lora()) {
+    add_expert_lora_input_gradient(of_assignments, grad_low_rank, order.ends, projection.lora,
+                                   projection.timing);
+  }
   return unpermute_sum(of_assignments, order.permuted_rows, {}, sum);
 }
 
-void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& x,
-                              const TokenPermutation& order, const ExpertProjection& projection) {
-  if (projection.weight->grad.defined()) {
+void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
+                              const at::Tensor& x, const TokenPermutation& order,
+                              const ExpertProjection& projection) {
+  if (projection.weight->grad.defined() || projection.has_lora()) {
     const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
     grouped_weight_gradient(*projection.weight, grad_u, copies, order.ends, projection.timing);
+    if (projection.has_lora()) {
+      expert_lora_backward_weight(grad_u, grad_low_rank, copies, order.ends, projection.lora,
+                                  projection.timing);
+    }
   }
   write_bias_gradient(projection, grad_u, order);
 }
@@ -78,8 +117,7 @@ CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tenso
                                   const ExpertProjection& projection,
                                   const Activation& activation) {
   const at::Tensor grad = permute_rows(grad_output, order.permuted_rows, weights);
-  GroupedGluGemmGradients back = grouped_glu_gemm_backward(
-      grad, projection.weight->value, u, order.ends, activation, projection.timing);
+  GroupedGluGemmGradients back = activation_gradients(grad, u, order, projection, activation);
   grouped_weight_gradient(*projection.weight, grad, back.y, order.ends, projection.timing);
   CombineGradients gradients;
   gradients.u = std::move(back.x);

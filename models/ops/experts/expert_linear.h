@@ -7,13 +7,15 @@
 // K], b [E, N], rows float32 or bfloat16, w float32 [T, k]. Forward and backward copy a row for
 // each of its assignments and free the copies. h is not saved either; backward recomputes it.
 // Deterministic. The gradients of W and b have the rows' dtype or are float32. 2 A K N operations
-// forward, 4 backward.
+// forward, 4 backward. W may have a low-rank update (expert_lora.h), whose products are then
+// launches of their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include "models/block/block.h"
 #include "models/ops/activation/activation_kind.h"
+#include "models/ops/experts/expert_lora.h"
 #include "models/ops/experts/token_permutation.h"
 
 namespace packtrain {
@@ -22,6 +24,9 @@ struct ExpertProjection {
   const Parameter* weight = nullptr;
   const Parameter* bias = nullptr;  // may be null
   GemmTiming timing = {};
+  ExpertLora lora = {};  // of the weight
+
+  bool has_lora() const { return lora.a != nullptr; }
 };
 
 struct ExpertsHidden {
@@ -30,12 +35,18 @@ struct ExpertsHidden {
 };
 ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& order,
                                const ExpertProjection& projection, const Activation& activation);
+// Returns the gradient of the low rank [A, R], which the next two functions take. Undefined without
+// a low-rank update.
+at::Tensor dispatch_backward_low_rank(const at::Tensor& grad_u, const TokenPermutation& order,
+                                      const ExpertProjection& projection);
 // Returns dx [T, K] plus `sum`, another gradient of x, which may be undefined.
-at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const TokenPermutation& order,
+at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
+                                   const TokenPermutation& order,
                                    const ExpertProjection& projection, const at::Tensor& sum);
-// Writes dW and db, with zeros for experts without rows. Frozen parameters cost nothing.
-void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& x,
-                              const TokenPermutation& order, const ExpertProjection& projection);
+// Writes dW, db, dA and dB, with zeros for experts without rows. Frozen parameters cost nothing.
+void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
+                              const at::Tensor& x, const TokenPermutation& order,
+                              const ExpertProjection& projection);
 
 // `residual` may be undefined.
 at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights,
@@ -46,9 +57,9 @@ struct CombineGradients {
   at::Tensor u;        // gradient of dispatch's u
   at::Tensor weights;  // float32 [T, k]
 };
-// Also writes dW and db. Gradients are weighted first, so that no row is scaled again afterwards: d
-// w = (dh . h + w dy . b) / w. It is 0 where w is 0; the backward of a softmax multiplies it by w =
-// 0 anyway.
+// Also writes dW, db, dA and dB. Gradients are weighted first, so that no row is scaled again
+// afterwards: d w = (dh . h + w dy . b) / w. It is 0 where w is 0; the backward of a softmax
+// multiplies it by w = 0 anyway.
 CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tensor& u,
                                   const at::Tensor& weights, const TokenPermutation& order,
                                   const ExpertProjection& projection, const Activation& activation);

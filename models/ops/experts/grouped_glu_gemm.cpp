@@ -45,7 +45,11 @@ GroupedGluGemmGradients grouped_glu_gemm_backward(const at::Tensor& grad, const 
   if (in_one_launch(grad, weight, weight.size(2), activation)) {
     return grouped_glu_gemm_backward_cuda(grad, weight, x, ends, activation);
   }
-  const at::Tensor dy = grouped_matmul(grad, weight, ends, timing);
+  return grouped_glu_gradients(grouped_matmul(grad, weight, ends, timing), x, activation);
+}
+
+GroupedGluGemmGradients grouped_glu_gradients(const at::Tensor& dy, const at::Tensor& x,
+                                              const Activation& activation) {
   GroupedGluGemmGradients gradients;
   gradients.y = at::empty_like(dy);
   gradients.x = activation_backward(dy, x, activation, gradients.y);

@@ -41,6 +41,10 @@ GroupedGluGemmGradients grouped_glu_gemm_backward(const at::Tensor& grad, const 
                                                   const Activation& activation,
                                                   const GemmTiming& timing);
 
+// The part of backward after dy [A, I], which it materializes.
+GroupedGluGemmGradients grouped_glu_gradients(const at::Tensor& dy, const at::Tensor& x,
+                                              const Activation& activation);
+
 // True when backward materializes dy. Used by the memory estimate, which assumes Hopper for a GPU.
 bool grouped_glu_gemm_materializes_grad(bool on_gpu, at::ScalarType dtype,
                                         const Activation& activation, std::int64_t width,

@@ -71,6 +71,18 @@ at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const
   return out;
 }
 
+void add_grouped_matmul(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
+                        const at::Tensor& ends, const GemmTiming& timing) {
+  if (in_one_launch(left) && left.size(0) > 0) {
+    out.add_(grouped_matmul(left, right, ends, timing));
+    return;
+  }
+  for_each_group(ends, [&](std::int64_t e, std::int64_t begin, std::int64_t num_rows) {
+    const at::Tensor rows = out.narrow(0, begin, num_rows);
+    gemm_out(rows, left.narrow(0, begin, num_rows), right.select(0, e), {.addend = rows}, timing);
+  });
+}
+
 void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
                              const at::Tensor& right, const at::Tensor& ends,
                              const GemmTiming& timing) {

@@ -18,6 +18,9 @@ namespace packtrain {
 // left [A, K]; right [E, K, N] with columns or rows of stride 1. Returns [A, N].
 at::Tensor grouped_matmul(const at::Tensor& left, const at::Tensor& right, const at::Tensor& ends,
                           const GemmTiming& timing);
+// Adds that product to `out` [A, N], contiguous.
+void add_grouped_matmul(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
+                        const at::Tensor& ends, const GemmTiming& timing);
 
 // left [A, N], right [A, K]. Writes the gradient of weight [E, N, K], of their dtype or float32,
 // with zeros for empty groups.

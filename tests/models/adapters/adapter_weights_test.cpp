@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "framework/core/file.h"
 #include "models/adapters/lora_targets.h"
 #include "models/families/family.h"
+#include "models/families/stacked_experts.h"
 
 namespace packtrain {
 namespace {
@@ -67,6 +69,49 @@ TEST(AdapterWeights, HaveEachElementOfEachTensorOnceInAllFamilies) {
       }
     }
   }
+}
+
+// Families without the parameters that PEFT adapts are left out.
+TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
+  LoraOptions options;
+  options.rank = 2;
+  options.targets = {"experts.gate_up_proj", "experts.down_proj"};
+  std::set<std::string> tested;
+  for (const Family& family : families()) {
+    for (const auto& sample : family_samples(family.model_type)) {
+      const DecoderConfig base = parse_decoder_config(sample.dump());
+      if (stacked_experts(base).empty()) continue;
+      tested.insert(family.model_type);
+      const auto pieces = adapter_weights(with_targets(base, options));
+      for (const WeightPiece& piece : pieces) {
+        std::set<std::int64_t> elements;
+        for (const WeightPiece& of_name : of_tensor(pieces, piece.hf_name)) {
+          for (std::int64_t i = 0; i < of_name.numel(); ++i) {
+            elements.insert(of_name.hf_begin + i / of_name.columns * of_name.hf_row_stride +
+                            i % of_name.columns * of_name.hf_column_stride);
+          }
+        }
+        EXPECT_EQ(static_cast<std::int64_t>(elements.size()), piece.hf_numel()) << piece.hf_name;
+        EXPECT_EQ(*elements.rbegin(), piece.hf_numel() - 1) << piece.hf_name;
+      }
+    }
+  }
+  EXPECT_EQ(tested,
+            (std::set<std::string>{"gpt_oss", "granitemoe", "mixtral", "qwen2_moe", "qwen3_moe"}));
+}
+
+TEST(AdapterWeights, OfExpertsAreNestedAsInPeft) {
+  LoraOptions options;
+  options.rank = 2;
+  const DecoderConfig base = parse_decoder_config(family_samples("mixtral").front().dump());
+  const std::string module = "base_model.model.model.layers.0.mlp.experts.";
+  const auto of_gate_up = [&](std::vector<std::string> targets, const std::string& tensor) {
+    options.targets = std::move(targets);
+    const auto pieces = of_tensor(adapter_weights(with_targets(base, options)), tensor);
+    return !pieces.empty() && pieces.front().parameter == "layers.0.mlp.experts.gate_up.lora_A";
+  };
+  EXPECT_TRUE(of_gate_up({"experts.gate_up_proj"}, module + "lora_A.weight"));
+  EXPECT_TRUE(of_gate_up({"*.experts.*_proj"}, module + "base_layer.lora_A.weight"));
 }
 
 TEST(AdapterWeights, HaveParametersOfOneNameOnlyForOneModuleInAllFamilies) {

@@ -20,6 +20,16 @@ DecoderConfig small_llama() {
       "rms_norm_eps": 1e-6, "tie_word_embeddings": true})");
 }
 
+// Two layers, the first with experts.
+DecoderConfig small_qwen_moe() {
+  return parse_decoder_config(
+      R"({"model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 160,
+      "moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2,
+      "mlp_only_layers": [1], "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512, "hidden_act": "silu",
+      "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "tie_word_embeddings": true})");
+}
+
 AdapterTargets targets_of(const LoraOptions& options) {
   return find_lora_targets(small_llama(), options);
 }
@@ -40,9 +50,9 @@ std::set<std::string> module_names(const AdapterTargets& targets) {
   return names;
 }
 
-std::string error_of(const LoraOptions& options) {
+std::string error_of(const LoraOptions& options, const DecoderConfig& config = small_llama()) {
   try {
-    targets_of(options);
+    find_lora_targets(config, options);
   } catch (const Error& error) {
     EXPECT_EQ(error.category(), ErrorCategory::kConfig);
     return error.message();
@@ -115,6 +125,44 @@ TEST(LoraTargets, SavedModulesAreTrainedWholeWithTheirBiases) {
   options.save = {"embed_tokens", "o_proj"};
   EXPECT_EQ(targets_of(options).trained.count("embed.weight"), 1U);
   EXPECT_EQ(targets_of(options).trained.count("layers.0.attention.output.weight"), 1U);
+}
+
+TEST(LoraTargets, ExpertsOfALayerAreTwoModulesOfAllExperts) {
+  const AdapterTargets targets =
+      find_lora_targets(small_qwen_moe(), with_targets({"experts.gate_up_proj", "*.experts.down"}));
+  ASSERT_EQ(targets.weights.size(), 2U);
+  EXPECT_EQ(targets.weights.at("layers.0.mlp.experts.gate_up.weight"),
+            (LoraModules{{"model.layers.0.mlp.experts.gate_up_proj", 0, 48, 2, 4.0}}));
+  EXPECT_EQ(targets.weights.at("layers.0.mlp.experts.down.weight"),
+            (LoraModules{{"model.layers.0.mlp.experts.down_proj", 0, 64, 2, 4.0}}));
+}
+
+TEST(LoraTargets, OnlyANameOfExpertsChoosesThem) {
+  const DecoderConfig config = small_qwen_moe();
+  for (const char* name : {"all-linear", "down_proj", "mlp.down_proj"}) {
+    for (const std::string& module :
+         module_names(find_lora_targets(config, with_targets({name})))) {
+      EXPECT_EQ(module.find("experts"), std::string::npos) << module;
+    }
+  }
+  LoraOptions options = with_targets({"all-linear", "experts.down_proj"});
+  options.exclude = {"down_proj"};
+  EXPECT_EQ(find_lora_targets(config, options).weights.count("layers.0.mlp.experts.down.weight"),
+            1U);
+  options.exclude = {"*layers.0.mlp.*"};
+  EXPECT_EQ(find_lora_targets(config, options).weights.count("layers.0.mlp.experts.down.weight"),
+            0U);
+}
+
+TEST(LoraTargets, ExpertsAreRefusedWithDropoutWholeAndAsOneMatrix) {
+  LoraOptions options = with_targets({"experts.down_proj"});
+  options.dropout = 0.1;
+  EXPECT_NE(error_of(options, small_qwen_moe()).find("adapter.dropout is 0.1"), std::string::npos);
+  options = with_targets({"all-linear"});
+  options.save = {"experts.down_proj"};
+  EXPECT_NE(error_of(options, small_qwen_moe()).find("adapter.save"), std::string::npos);
+  EXPECT_NE(error_of(with_targets({"router"}), small_qwen_moe()).find("no linear layer"),
+            std::string::npos);
 }
 
 TEST(LoraTargets, WhatMatchesNothingOrIsNoLinearLayerIsNamed) {

@@ -57,6 +57,18 @@ TEST(LoraValues, AGaussianDependsOnTheRankOfEachModule) {
   EXPECT_NEAR(a.narrow(0, 64 * kInputs, 16 * kInputs).std().item<double>(), 1.0 / 16, 0.1 / 16);
 }
 
+TEST(LoraValues, EachExpertHasItsOwn) {
+  const AdapterTargets targets = targets_with({{"experts", 0, 8, 4, 1}});
+  const at::Tensor whole = at::empty({3 * 4 * kInputs}, at::kFloat);
+  const ParameterSpec spec{"w.lora_A", {3, 4, kInputs}};
+  initialize_adapter(targets, spec, 3, 0, whole);
+  const at::Tensor part = at::empty({5 * kInputs}, at::kFloat);
+  initialize_adapter(targets, spec, 3, 6 * kInputs, part);
+  EXPECT_TRUE(part.equal(whole.narrow(0, 6 * kInputs, 5 * kInputs)));
+  EXPECT_GT(whole.abs().min().item<double>(), 0);
+  EXPECT_FALSE(whole.narrow(0, 0, 4 * kInputs).equal(whole.narrow(0, 4 * kInputs, 4 * kInputs)));
+}
+
 TEST(LoraValues, TheSecondMatrixIsZero) {
   const at::Tensor values = at::full({32}, 1.0, at::kFloat);
   initialize_adapter(targets_with({{"q", 0, 8, 4, 1}}), {"w.q.lora_B", {8, 4}}, 3, 0, values);

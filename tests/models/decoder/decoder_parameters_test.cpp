@@ -1,6 +1,8 @@
 // The parameters of a decoder: their number, decay, sharing and freezing.
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "framework/core/error.h"
 #include "models/block/encoded_layout.h"
 #include "models/decoder/decoder.h"
@@ -20,6 +22,24 @@ TEST(DecoderParameters, CountAndFlopsFollowTheFormula) {
                    6.0 * static_cast<double>(2 * layer + 61 * 32) * 10 + 6.0 * 2 * 32 * 100);
   config.tied_embeddings = true;
   EXPECT_EQ(num_parameters(config), 2 * (layer + 2 * 32) + 32 + 61 * 32);
+}
+
+// Frozen products have no gradient of the weight: 4 operations each, those of the update 6.
+TEST(DecoderParameters, FlopsOfExpertsUnderAnAdapterFollowTheFormula) {
+  DecoderConfig base = small_config();
+  base.layers = {{}, {.experts = true}};
+  base.experts = {.num_experts = 5, .experts_per_token = 2, .intermediate_size = 24};
+  const std::int64_t frozen = num_matmul_parameters(base);
+  EXPECT_DOUBLE_EQ(training_flops(base, 10, 0), 60.0 * static_cast<double>(frozen));
+  AdapterTargets adapter;
+  adapter.weights["layers.1.mlp.experts.gate_up.weight"] = {{"gate_up_proj", 0, 48, 4, 1.0}};
+  adapter.weights["layers.1.mlp.experts.down.weight"] = {{"down_proj", 0, 32, 3, 1.0}};
+  DecoderConfig config = base;
+  config.adapter = std::make_shared<const AdapterTargets>(adapter);
+  const std::int64_t update = 2 * (4 * (32 + 48) + 3 * (24 + 32));
+  EXPECT_EQ(num_parameters(config) - num_parameters(base), 5 * update / 2);
+  EXPECT_DOUBLE_EQ(training_flops(config, 10, 0),
+                   40.0 * static_cast<double>(frozen) + 60.0 * static_cast<double>(update));
 }
 
 TEST(DecoderParameters, NormsAndBiasesDecayOnlyOnRequest) {

@@ -102,8 +102,9 @@ Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
   run.y = combine_forward(hidden.h, run.routing.weights, order, down, x);
   const CombineGradients back =
       combine_backward(grad_output, hidden.u, run.routing.weights, order, down, kSwiglu);
-  dispatch_backward_weight(back.u, x, order, up);
-  run.dx = dispatch_backward_input(back.u, order, up, grad_output);
+  const at::Tensor low = dispatch_backward_low_rank(back.u, order, up);
+  dispatch_backward_weight(back.u, low, x, order, up);
+  run.dx = dispatch_backward_input(back.u, low, order, up, grad_output);
   const at::Tensor grad_logits =
       routing_backward(back.weights, {}, run.routing, w[kRouter].value.size(0), options)
           .to(x.scalar_type());

@@ -84,6 +84,17 @@ TEST(PeftConfig, KeepsTheOrderOfPatterns) {
             (std::vector<std::pair<std::string, double>>{{"v", 1.5}, {"a", 2}}));
 }
 
+TEST(PeftConfig, ReadsPatternsOfAnyStart) {
+  const auto config = parsed("rank_pattern", {{R"(.*\.gate_up_proj)", 6}});
+  EXPECT_EQ(config.options.rank_pattern.front().first, "gate_up_proj");
+}
+
+TEST(PeftConfig, HasTheParametersThatAreTargets) {
+  EXPECT_EQ(parsed("target_parameters", {"mlp.experts.down_proj"}).target_parameters,
+            std::vector<std::string>{"mlp.experts.down_proj"});
+  EXPECT_TRUE(parsed("target_parameters", nullptr).target_parameters.empty());
+}
+
 TEST(PeftConfig, LeavesTheMeaningOfARegularExpressionToTheTensors) {
   EXPECT_FALSE(parsed("target_modules", "all-linear").has_target_list);
   EXPECT_FALSE(parsed("target_modules", "(.*a)+b").has_target_list);
@@ -93,7 +104,7 @@ TEST(PeftConfig, LeavesTheMeaningOfARegularExpressionToTheTensors) {
 TEST(PeftConfig, NamesEachOptionThatIsNotComputed) {
   const json refused = json::parse(R"({
     "peft_type": "LOHA", "task_type": "SEQ_CLS", "bias": "all", "fan_in_fan_out": true,
-    "use_dora": true, "lora_bias": true, "use_qalora": true, "target_parameters": ["experts"],
+    "use_dora": true, "lora_bias": true, "use_qalora": true,
     "trainable_token_indices": [1], "layer_replication": [[0, 1]], "init_lora_weights": "pissa",
     "alora_invocation_tokens": [3], "corda_config": {"rho": 1}, "megatron_config": {"a": 1},
     "an_option_of_tomorrow": 0.5})");

@@ -43,6 +43,46 @@ TEST(PeftFolder, IsReadAsItWasWrittenByAnyNumberOfRanks) {
   expect_same_after_reading(small_llama(), options);
 }
 
+TEST(PeftFolder, OfExpertsIsReadAsItWasWritten) {
+  LoraOptions options = options_of_rank(4);
+  options.targets = {"all-linear", "experts.gate_up_proj", "experts.down_proj"};
+  expect_same_after_reading(small_qwen_moe(), options);
+  expect_same_after_reading(small_gpt_oss(), options);
+  options.rank_pattern = {{"experts.down_proj", 3}, {"*layers.0.*", 2}};
+  options.alpha_pattern = {{"*.experts.gate_up_proj", 0.5}};
+  expect_same_after_reading(small_qwen_moe(), options);
+  options.targets = {"q_proj", "experts.down_proj"};
+  options.layers_to_transform = {2};
+  expect_same_after_reading(small_qwen_moe(), options);
+  options.layers_to_transform.clear();
+  options.rank_pattern.clear();
+  options.alpha_pattern.clear();
+  options.targets = {"experts.gate_up_proj"};
+  expect_same_after_reading(small_gpt_oss(), options);
+}
+
+// PEFT's lora_B is [outputs, rank * experts]: the experts of one rank are next to each other.
+TEST(PeftFolder, HasTheFactorsOfExpertsInPeftsOrder) {
+  const TemporaryFolder folder;
+  LoraOptions options = options_of_rank(2);
+  options.targets = {"experts.gate_up_proj"};
+  const DecoderConfig config = adapted(small_gpt_oss(), options);
+  Values values = random_values(config);
+  write_values(folder / "adapter", config, options, values);
+  const auto file =
+      SafetensorsFile::open(folder / "adapter/adapter_model.safetensors", ErrorCategory::kData);
+  const std::string module = "base_model.model.model.layers.0.mlp.experts.";
+  const TensorView& b = file->tensor(module + "lora_B.weight");
+  EXPECT_EQ(b.shape, (std::vector<std::int64_t>{24, 6}));
+  EXPECT_EQ(file->tensor(module + "lora_A.weight").shape, (std::vector<std::int64_t>{6, 24}));
+  const auto* theirs = reinterpret_cast<const float*>(b.data.data());
+  const at::Tensor ours =
+      values.at("layers.0.mlp.experts.gate_up.gate_up_proj.lora_B").view({3, 24, 2});
+  EXPECT_EQ(theirs[0], ours[0][0][0].item<float>());
+  EXPECT_EQ(theirs[1 * 6 + 0 * 3 + 2], ours[2][12][0].item<float>());  // first row of up
+  EXPECT_EQ(theirs[4 * 6 + 1 * 3 + 1], ours[1][2][1].item<float>());   // third row of gate
+}
+
 TEST(PeftFolder, HasTheRowsOfBInTheOrderOfTheModulesRows) {
   const TemporaryFolder folder;
   const LoraOptions options = options_of_rank(1);

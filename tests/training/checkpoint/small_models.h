@@ -22,4 +22,24 @@ inline DecoderConfig small_falcon() {
     "tie_word_embeddings": false, "ffn_hidden_size": 20})");
 }
 
+// Its second layer alone has no experts.
+inline DecoderConfig small_qwen_moe() {
+  return parse_decoder_config(R"({
+    "model_type": "qwen3_moe", "vocab_size": 33, "hidden_size": 24, "intermediate_size": 20,
+    "moe_intermediate_size": 12, "num_experts": 5, "num_experts_per_tok": 2,
+    "num_hidden_layers": 3, "mlp_only_layers": [1], "num_attention_heads": 6,
+    "num_key_value_heads": 2, "head_dim": 4, "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-5, "tie_word_embeddings": false})");
+}
+
+// Its experts' matrices are transposed, and rows of gate and up interleaved.
+inline DecoderConfig small_gpt_oss() {
+  return parse_decoder_config(R"({
+    "model_type": "gpt_oss", "vocab_size": 33, "hidden_size": 24, "intermediate_size": 12,
+    "num_local_experts": 3, "num_experts_per_tok": 2, "num_hidden_layers": 2,
+    "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 4,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": false,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}})");
+}
+
 }  // namespace packtrain::test
