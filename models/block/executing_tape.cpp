@@ -45,17 +45,41 @@ void ExecutingTape::record(Operator step) {
   for (const Value output : step.outputs) use(output).maker = number;
   for (const Value needed : step.needs) ++use(needed).num_readers;
   operators_.push_back(std::move(step));
-  const TraceRange range(name(operators_.back().outputs.front()));
-  operators_.back().forward(*this);
 }
 
-void ExecutingTape::finish_forward(const RecomputePolicy& policy) {
-  for (int id = 0; id < static_cast<int>(uses_.size()); ++id) {
-    const Value v{id};
-    const bool stays =
-        kind(v) == ValueKind::kInput || (use(v).num_readers > 0 && policy.keeps(kind(v)));
-    if (!stays) release(v);
+bool ExecutingTape::stays(Value v, const RecomputePolicy* policy) const {
+  if (kind(v) == ValueKind::kInput) return true;
+  return policy != nullptr && use(v).num_readers > 0 && policy->keeps(kind(v));
+}
+
+std::vector<std::size_t> ExecutingTape::last_uses() const {
+  std::vector<std::size_t> last(uses_.size(), 0);
+  for (std::size_t number = 0; number < operators_.size(); ++number) {
+    const Operator& step = operators_[number];
+    for (const auto* values : {&step.inputs, &step.outputs}) {
+      for (const Value v : *values) last[static_cast<std::size_t>(v.id)] = number;
+    }
+    if (step.residual) last[static_cast<std::size_t>(step.residual->id)] = number;
   }
+  return last;
+}
+
+at::Tensor ExecutingTape::forward(Value output, const RecomputePolicy* policy) {
+  const std::vector<std::size_t> last = last_uses();
+  at::Tensor y;
+  in_forward_ = true;
+  for (std::size_t number = 0; number < operators_.size(); ++number) {
+    const TraceRange range(name(operators_[number].outputs.front()));
+    operators_[number].forward(*this);
+    for (std::size_t id = 0; id < last.size(); ++id) {
+      const Value v{static_cast<int>(id)};
+      if (last[id] != number) continue;
+      if (v == output) y = get(v);
+      if (!stays(v, policy)) release(v);
+    }
+  }
+  in_forward_ = false;
+  return y;
 }
 
 at::Tensor ExecutingTape::backward(Value output, const at::Tensor& grad,
@@ -76,6 +100,10 @@ at::Tensor ExecutingTape::backward(Value output, const at::Tensor& grad,
 }
 
 void ExecutingTape::recompute(Value v) {
+  if (in_forward_) {
+    throw Error(ErrorCategory::kInternal,
+                "the forward of an operator reads '" + name(v) + "', which it does not declare");
+  }
   operators_.at(static_cast<std::size_t>(use(v).maker)).forward(*this);
 }
 

@@ -31,10 +31,13 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   Value input(const at::Tensor& x);
   at::Tensor take_input() override;
   void return_input(at::Tensor x) override { set(input_, std::move(x)); }
-  // Runs the operator's forward and keeps it for backward.
+  // Keeps the operator. forward() runs it.
   void record(Operator step) override;
-  // Called after forward: frees what backward does not read or the policy does not save.
-  void finish_forward(const RecomputePolicy& policy);
+  // Runs the forward of all operators and returns `output`. A value is freed when the last operator
+  // has read it. Values stay that backward reads and the policy saves, and the input. Without a
+  // policy backward does not run.
+  // Throws Error(kInternal) when an operator reads a value that its `inputs` do not name.
+  at::Tensor forward(Value output, const RecomputePolicy* policy);
   // Runs the backward of all operators, from `grad` of `output`. Returns the gradient of the input.
   // `parameters` are those of the constructor, perhaps at other addresses.
   at::Tensor backward(Value output, const at::Tensor& grad, std::span<const Parameter> parameters);
@@ -51,6 +54,9 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   void recompute(Value v) override;
   bool backward_recomputes(Value v) const override;
 
+  bool stays(Value v, const RecomputePolicy* policy) const;
+  // By value: the number of the last operator whose forward reads or makes it.
+  std::vector<std::size_t> last_uses() const;
   void track_values();
   Use& use(Value v) { return uses_.at(static_cast<std::size_t>(v.id)); }
   const Use& use(Value v) const { return uses_.at(static_cast<std::size_t>(v.id)); }
@@ -60,6 +66,7 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   std::vector<Use> uses_;         // of values
   std::vector<Operator> operators_;
   Value input_;
+  bool in_forward_ = false;
 };
 
 }  // namespace packtrain

@@ -11,7 +11,7 @@ RecomputePolicy RecomputePolicy::selective() {
 }
 
 RecomputePolicy RecomputePolicy::full() {
-  return RecomputePolicy(bit(ValueKind::kInput));
+  return RecomputePolicy(bit(ValueKind::kInput) | bit(ValueKind::kStatistics));
 }
 
 Value OperatorTape::value(ValueKind kind, std::string_view name, const ValueShape& shape) {

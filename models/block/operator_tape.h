@@ -35,7 +35,7 @@ class RecomputePolicy {
  public:
   static RecomputePolicy none();       // saves all that backward reads
   static RecomputePolicy selective();  // drops cheap values: no GEMM runs twice
-  static RecomputePolicy full();       // saves only the block's input
+  static RecomputePolicy full();       // saves the input and statistics
 
   bool keeps(ValueKind kind) const { return (kept_ & bit(kind)) != 0; }
   bool operator==(const RecomputePolicy&) const = default;

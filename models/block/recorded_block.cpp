@@ -37,9 +37,9 @@ BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters,
   const at::NoGradGuard no_grad;
   auto tape = std::make_unique<BlockTape>(parameters, context);
   tape->output = record(tape->operators, tape->operators.input(x));
-  at::Tensor y = tape->operators.get(tape->output);
-  if (context.mode == BlockMode::kEvaluate) return {std::move(y), nullptr};
-  tape->operators.finish_forward(policy_);
+  const bool trains = context.mode == BlockMode::kTrain;
+  at::Tensor y = tape->operators.forward(tape->output, trains ? &policy_ : nullptr);
+  if (!trains) return {std::move(y), nullptr};
   return {std::move(y), std::move(tape)};
 }
 

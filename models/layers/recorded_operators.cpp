@@ -71,8 +71,12 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
     if (recomputes) run.set(y, grad);
   };
   if (may_peak) {
-    step.memory = [=](const MicroBatchShape&, const RecomputePolicy&) -> BackwardMemory {
-      return {"MLP backward", {{"gradient of the MLP's activation", out.bytes()}}};
+    step.memory = [=](const MicroBatchShape&, const RecomputePolicy& policy) -> BackwardMemory {
+      // A saved one is freed when the products that read it have ended.
+      const bool is_saved = policy.keeps(ValueKind::kActivationOutput);
+      return {"MLP backward",
+              {{"gradient of the MLP's activation", out.bytes()},
+               {"MLP's activation", is_saved ? out.bytes() : 0}}};
     };
   }
   tape.record(std::move(step));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "models/estimates/flops.h"
 #include "models/ops/experts/grouped_matmul.h"
 #include "training/plan/cost_measurement.h"
 #include "training/setup/model_source.h"
@@ -22,6 +23,19 @@ void prepare_costs(const RunInputs& inputs, const PlannedRun& run, World& world)
   run.plan->set_measured_cost(measured.cost, std::move(measured.speeds));
 }
 
+namespace {
+
+// A step that takes longer gains nothing from being run once before. About 15 seconds of a GPU.
+constexpr double kMaxRehearsedFlops = 7.5e15;
+
+bool is_long(const Rehearsal& rehearsal, const DecoderConfig& decoder) {
+  const auto num_rows = static_cast<double>(rehearsal.sizes.num_rows);
+  const double squares = num_rows * static_cast<double>(rehearsal.sizes.longest_sequence);
+  return training_flops(decoder, num_rows, squares) > kMaxRehearsedFlops;
+}
+
+}  // namespace
+
 // On the CPU nothing depends on sizes. Deterministic runs use the heuristic's choice.
 void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedRun& run,
                    World& world) {
@@ -34,9 +48,10 @@ void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedR
   options.element_bytes = config.precision.compute == Precision::kFloat32 ? 4 : 2;
   options.narrow_gradients = config.precision.reduce != Precision::kFloat32;
   options.grads_in_place = run.model->slots().grads_in_place;
-  const RehearsalPlan plan = plan_rehearsals(run.plan->planner(), *inputs.train_store,
-                                             run.first_step(), run.total_steps(), options);
+  RehearsalPlan plan = plan_rehearsals(run.plan->planner(), *inputs.train_store, run.first_step(),
+                                       run.total_steps(), options);
   if (plan.rehearsals.empty()) return;
+  std::erase_if(plan.rehearsals, [&](const auto& each) { return is_long(each, decoder); });
   run.model->operator_options().min_planned_rows = plan.largest_num_rows;
   const std::size_t num_run =
       rehearse(plan, config.batch.strategy, *inputs.train_store, *run.model, device, world);

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "framework/core/error.h"
 #include "models/layers/recorded_operators.h"
 #include "tests/models/cases.h"
 
@@ -54,8 +55,7 @@ TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
     const OperatorOptions options;
     ExecutingTape tape(parameters, {batch, BlockMode::kTrain, options});
     const Value y = parallel_branches(tape, tape.input(x));
-    const at::Tensor output = tape.get(y);
-    tape.finish_forward(policy);
+    const at::Tensor output = tape.forward(y, &policy);
 
     std::vector<at::Tensor> leaves = {reference_leaf(x)};
     std::vector<at::Tensor> weights;
@@ -82,10 +82,48 @@ TEST_P(Tapes, BackwardLeavesNothingButTheInput) {
     const OperatorOptions options;
     ExecutingTape tape(parameters, {batch, BlockMode::kTrain, options});
     const Value y = parallel_branches(tape, tape.input(random_tensor(on, {5, kWidth}, "x")));
-    tape.finish_forward(policy);
+    tape.forward(y, &policy);
     tape.backward(y, random_tensor(on, {5, kWidth}, "grad"), parameters);
     for (const SavedActivation& value : tape.saved()) EXPECT_EQ(value.name, "input");
   }
+}
+
+TEST_P(Tapes, ForwardKeepsWhatBackwardReadsAndEvaluationTheInput) {
+  const OperatorCase& on = GetParam();
+  const std::vector<Parameter> parameters = some_parameters(on);
+  DeviceBatch batch;
+  const OperatorOptions options;
+  const RecomputePolicy full = RecomputePolicy::full();
+  for (const RecomputePolicy* policy : {&full, static_cast<const RecomputePolicy*>(nullptr)}) {
+    ExecutingTape tape(parameters, {batch, BlockMode::kTrain, options});
+    const Value y = parallel_branches(tape, tape.input(random_tensor(on, {5, kWidth}, "x")));
+    EXPECT_TRUE(tape.forward(y, policy).defined());
+    for (const SavedActivation& value : tape.saved()) {
+      const bool is_kept =
+          value.name == "input" ||
+          (policy != nullptr && value.name.find("statistics") != std::string::npos);
+      EXPECT_TRUE(is_kept) << value.name;
+    }
+  }
+}
+
+TEST_P(Tapes, AnUndeclaredInputIsAnError) {
+  DeviceBatch batch;
+  const OperatorOptions options;
+  ExecutingTape tape({}, {batch, BlockMode::kEvaluate, options});
+  const Value x = tape.input(random_tensor(GetParam(), {2, kWidth}, "x"));
+  const ValueShape shape = tape.shape(x);
+  const auto copy = [&](Value from, bool is_declared) {
+    const Value to = tape.value(ValueKind::kProjection, "copy", shape);
+    Operator step;
+    if (is_declared) step.inputs = {from};
+    step.outputs = {to};
+    step.forward = [=](OperatorContext& run) { run.set(to, run.get(from).clone()); };
+    tape.record(std::move(step));
+    return to;
+  };
+  const Value y = copy(copy(x, true), false);
+  EXPECT_THROW(tape.forward(y, nullptr), Error);
 }
 
 TEST_P(Tapes, SelectedRowsSendTheirGradientsBackToTheirPlaces) {
@@ -97,8 +135,9 @@ TEST_P(Tapes, SelectedRowsSendTheirGradientsBackToTheirPlaces) {
   const OperatorOptions options;
   ExecutingTape tape({}, {batch, BlockMode::kTrain, options});
   const Value y = select_supervised_rows(tape, "rows", tape.input(x));
-  expect_close(tape.get(y), x.index_select(0, rows).to(at::kCPU, at::kDouble), 0, "rows");
-  tape.finish_forward(RecomputePolicy::none());
+  const RecomputePolicy policy = RecomputePolicy::none();
+  expect_close(tape.forward(y, &policy), x.index_select(0, rows).to(at::kCPU, at::kDouble), 0,
+               "rows");
   const at::Tensor grad = random_tensor(on, {3, kWidth}, "grad");
   const at::Tensor dx = tape.backward(y, grad, {});
   const at::Tensor want = at::zeros_like(dx).index_copy(0, rows.to(at::kLong), grad);

@@ -11,6 +11,7 @@
 #include "tests/parallel/communicators/world_fixture.h"
 #include "training/plan/memory_plan.h"
 #include "training/plan/memory_report.h"
+#include "training/setup/adapter_source.h"
 #include "training/setup/model_source.h"
 #include "training/setup/run_device.h"
 
@@ -26,6 +27,9 @@ struct Case {
   const char* moment = "";
   int zero_stage = 3;
   std::int64_t num_experts = 0;  // of `inner` each, two a token
+  bool has_adapter = false;
+  BaseStorage base = BaseStorage::kBFloat16;
+  Offload offload = Offload::kNone;
 };
 
 constexpr Case kCases[] = {
@@ -56,6 +60,14 @@ constexpr Case kCases[] = {
      "experts' second projection backward", 3, 8},
     {"experts of odd width", 1024, 3580, 2, 16, 4, 64, 2048, 16384, Recompute::kSelective, 1, 512,
      "experts' second projection backward", 3, 8},
+    {"adapter", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1, 512, "MLP backward",
+     3, 0, true},
+    {"adapter, full", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
+     "MLP backward", 3, 0, true},
+    {"adapter, NF4, offload", 2048, 14336, 8, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
+     "MLP backward", 3, 0, true, BaseStorage::kNf4, Offload::kActivations},
+    {"offload", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 3, 0, false,
+     BaseStorage::kBFloat16, Offload::kActivations},
 };
 
 class Memory : public testing::TestWithParam<Case> {};
@@ -83,6 +95,7 @@ DecoderConfig decoder_of(const Case& c) {
         .num_experts = c.num_experts, .experts_per_token = 2, .intermediate_size = c.inner};
     config.layers.assign(static_cast<std::size_t>(c.layers), {.experts = true});
   }
+  if (c.has_adapter) return with_adapter(config, LoraOptions{});
   return config;
 }
 
@@ -91,6 +104,8 @@ Config config_of(const Case& c) {
   config.parallel.backend = Backend::kNccl;
   config.parallel.zero_stage = c.zero_stage;
   config.memory.recompute = c.recompute;
+  config.memory.offload = c.offload;
+  config.model.base = c.base;
   config.batch.max_tokens_per_micro_batch = c.rows;
   config.data.max_length = c.length;
   return config;
