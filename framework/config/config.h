@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/config/adapter_section.h"
+#include "framework/config/fault_section.h"
 #include "framework/config/recompute.h"
 #include "framework/config/strategy.h"
 #include "framework/core/backend.h"
@@ -41,22 +42,6 @@ enum class CudaGraphs { kAuto, kOn, kOff };
 enum class NonFinite { kStop, kSkip, kRewind };
 // Action on a step whose loss or norm is far above those of previous steps.
 enum class Spikes { kIgnore, kWarn, kSkip };
-enum class FaultKind {
-  kNone,
-  kAbort,
-  kHang,
-  kSlow,
-  kStop,
-  kNanGradient,
-  kOutOfMemory,
-  kFlipBit,
-  kSpin,
-  kSkipCollective,
-  kOtherCollective,
-  kFailedCollective,
-  kLostLink,
-};
-enum class FaultPhase { kLoad, kStep, kUpdate, kSave, kShutdown };
 
 // How often something is done: every `steps` steps (0: never), after each `share` of the run's
 // steps, or after each epoch.
@@ -211,20 +196,6 @@ struct GuardSection {
   double step_timeout_s = 600;         // for a step
   double checkpoint_timeout_s = 1800;  // for a save or an evaluation
   double straggler_ratio = 1.3;        // warn above this multiple of the median time; 0: never
-};
-
-// Injects one fault, for tests and to try out how a cluster handles it.
-struct FaultSection {
-  FaultKind kind = FaultKind::kNone;
-  std::int64_t rank = 0;       // -1: every rank
-  std::int64_t step = 1;       // counted from 1, as in the metrics
-  std::int64_t num_steps = 1;  // slow: steps with the delay
-  FaultPhase phase = FaultPhase::kStep;
-  double seconds = 3;  // slow: length of each delay
-  // out_of_memory: place in the step. -1: the last micro-batch or block.
-  std::int64_t micro_batch = 0;
-  std::int64_t block = 0;
-  bool backward = false;
 };
 
 struct MetricsSection {

@@ -206,25 +206,6 @@ bool chooses_memory(const MemorySection& memory, DeviceKind device) {
          (device == DeviceKind::kCuda || memory.limit_gib.has_value());
 }
 
-StepWork step_work(const Config& config, const TokenStore* store, int num_ranks) {
-  const auto longest = static_cast<double>(config.data.max_length);
-  StepWork work{0, longest};
-  if (store != nullptr && !store->lengths().empty()) {
-    double total = 0;
-    for (const std::int32_t length : store->lengths()) {
-      total += std::min(longest, static_cast<double>(length));
-    }
-    work.mean_length = total / static_cast<double>(store->lengths().size());
-  }
-  const BatchSection& batch = config.batch;
-  const double row = traits_of(batch.strategy).makes_own_steps ? longest : work.mean_length;
-  const double tokens = batch.global_batch_tokens
-                            ? static_cast<double>(*batch.global_batch_tokens)
-                            : static_cast<double>(batch.global_batch_size.value_or(1)) * row;
-  work.num_tokens = std::max(1.0, tokens / num_ranks);
-  return work;
-}
-
 MemoryPlan plan_with(const FitInput& input, const MemorySettings& settings) {
   FitInput with = input;
   with.config.memory.offload = offload_of(settings);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "framework/config/config.h"
-#include "framework/data/token_store.h"
 #include "models/layers/decoder_config.h"
 #include "training/plan/memory_limit.h"
 #include "training/plan/step_time_model.h"
@@ -42,9 +41,6 @@ Offload offload_of(const MemorySettings& settings);
 // Whether memory.fit chooses anything. On CPUs only with memory.limit_gib: free memory of a host
 // varies, and so would the choice.
 bool chooses_memory(const MemorySection& memory, DeviceKind device);
-
-// Mean work of a rank. Without a store examples have data.max_length tokens.
-StepWork step_work(const Config& config, const TokenStore* store, int num_ranks);
 
 // The plan of the largest micro-batch of a step.
 MemoryPlan plan_with(const FitInput& input, const MemorySettings& settings);

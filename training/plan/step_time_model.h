@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/config/config.h"
+#include "framework/data/token_store.h"
 #include "models/layers/decoder_config.h"
 #include "training/plan/memory_plan.h"
 
@@ -26,6 +27,9 @@ struct StepWork {
   double num_tokens = 0;
   double mean_length = 0;  // of examples
 };
+
+// Without a store examples have data.max_length tokens.
+StepWork step_work(const Config& config, const TokenStore* store, int num_ranks);
 
 // A step has num_tokens / max_tokens micro-batches, rounded up, of equal size. Each takes the
 // longer of two times, because communication runs during computation:
