@@ -202,8 +202,10 @@ void ScheduleExecutor::backward(const Action& action, Pass& pass) {
         action.accumulate || action.block + 1 == static_cast<int>(parts_.blocks.size());
     if (!filled) clear_gradient(action);
     std::unique_ptr<Tape>& tape = pass.tapes[action.block];
+    // Deferred products hold activations, which an offload would have freed.
+    const bool defers = action.defers_weight_grads && offload_ == nullptr;
     const SplitBackward* two_parts =
-        action.defers_weight_grads ? parts_.blocks[action.block]->split_backward() : nullptr;
+        defers ? parts_.blocks[action.block]->split_backward() : nullptr;
     pass.x = two_parts != nullptr
                  ? two_parts->backward_input(parameters_of(action), *tape, pass.x)
                  : parts_.blocks[action.block]->backward(parameters_of(action),
@@ -215,7 +217,8 @@ void ScheduleExecutor::backward(const Action& action, Pass& pass) {
 
 void ScheduleExecutor::finish_backward(const Action& action, Pass& pass) {
   const SplitBackward* two_parts = parts_.blocks[action.block]->split_backward();
-  if (two_parts == nullptr) return;  // no weight gradients were deferred
+  // Nothing was deferred without two parts, or when the tape has gone.
+  if (two_parts == nullptr || pass.tapes[action.block] == nullptr) return;
   parts_.streams.compute->run([&](StreamHandle) {
     two_parts->backward_weight(*pass.tapes[action.block]);
     pass.tapes[action.block].reset();
