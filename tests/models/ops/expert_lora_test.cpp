@@ -150,7 +150,8 @@ void expect_matches_formula(const OperatorCase& on, const Sizes& s, at::ScalarTy
   const auto grads = torch::autograd::grad({want}, leaves, {wide_copy(rows.grad_output)});
   expect_close(run.y, want, on.tolerance, "y");
   expect_close(run.dx, grads[0], on.tolerance, "d x");
-  expect_close(run.grad_routing, grads[1], 2 * on.tolerance, "d routing weights");
+  // A sum of products of rounded numbers, which nearly cancel where there is one row.
+  expect_close(run.grad_routing, grads[1], 4 * on.tolerance, "d routing weights");
   for (const double times : {1.0, 2.0}) {
     for (std::size_t i = 0; i < std::size(kTrained); ++i) {
       expect_close(weights[kTrained[i]].grad, grads[i + 2] * times, 2 * on.tolerance,
