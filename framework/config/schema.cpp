@@ -127,7 +127,7 @@ std::vector<Field> fields_of(MemorySection& s) {
               {"activations", Offload::kActivations}})
           .means("What is kept in pinned host memory. `activations`: the inputs of layers from "
                  "forward to backward, copied while other layers compute; with memory.recompute: "
-                 "full nothing else of a layer is kept. `auto`: activations where nothing fits "
+                 "full little else of a layer is kept. `auto`: activations where nothing fits "
                  "otherwise (memory.fit), else none. Losses do not change."),
   };
 }

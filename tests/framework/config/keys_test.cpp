@@ -51,7 +51,7 @@ TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
 TEST(ConfigKeys, WithoutAnythingNearTheSectionsKeysAreListed) {
   EXPECT_EQ(load_error("memory: {zzzzzzzzzz: 1}"),
             "config.yaml:1:10: unknown key 'memory.zzzzzzzzzz'\n  Keys of memory: recompute, "
-            "fit, limit_gib.");
+            "fit, limit_gib, offload.");
 }
 
 TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {

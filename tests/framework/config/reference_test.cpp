@@ -54,9 +54,9 @@ TEST(ConfigReference, AKeyIsExplainedWithItsValuesAndDefault) {
 }
 
 TEST(ConfigReference, ASectionIsExplainedKeyByKey) {
-  EXPECT_EQ(explain_config("memory"), explain_config("memory.recompute") +
-                                          explain_config("memory.fit") +
-                                          explain_config("memory.limit_gib"));
+  EXPECT_EQ(explain_config("memory"),
+            explain_config("memory.recompute") + explain_config("memory.fit") +
+                explain_config("memory.limit_gib") + explain_config("memory.offload"));
 }
 
 std::string explain_error(const std::string& name) {

@@ -294,7 +294,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "integer from 1 to 2147483647 or auto"},
         WrongValue{"memory: full",
                    "config.yaml:1:9: memory: got 'full', wanted a map of keys\n"
-                   "  Keys of memory: recompute, fit, limit_gib."}));
+                   "  Keys of memory: recompute, fit, limit_gib, offload."}));
 
 }  // namespace
 }  // namespace packtrain

@@ -89,7 +89,8 @@ TEST(Estimates, SavedActivationsAreInTheOrderOfTheForward) {
                                       "attention.output", "mlp_norm", "mlp_norm.statistics",
                                       "mlp.gate_up", "mlp.activation"}));
   EXPECT_EQ(names_of(layer_saved_activations(small_config(), RecomputePolicy::full(), size)),
-            std::vector<std::string>{"input"});
+            (std::vector<std::string>{"input", "attention_norm.statistics", "attention.statistics",
+                                      "mlp_norm.statistics"}));
 }
 
 // Also with experts in some layers.
