@@ -42,12 +42,21 @@ def test_two_gpus_equal_one_up_to_bfloat16_noise(one_gpu, two_gpus):
     ["parallel.zero_stage=2"],
     ["parallel.gather_slots=2", "debug.poison_slots=true"],
     ["memory.recompute=full"],
-], ids=["zero-stage-2", "poisoned", "recomputed"])
+    ["memory.offload=activations", "memory.recompute=full"],
+], ids=["zero-stage-2", "poisoned", "recomputed", "offloaded"])
 def test_the_schedule_changes_no_bit(lab, overrides):
     exact = [*BF16, "precision.deterministic=true"]
     reference = lab.run("two-gpus-exact", *exact, ranks=2)
     found = lab.run("two-gpus-" + overrides[0].replace("=", "-"), *exact, *overrides, ranks=2)
     assert losses(found) == losses(reference)
+
+
+def test_an_adapter_over_nf4_on_two_gpus_equals_one(lab):
+    settings = [*BF16, "adapter.kind=lora", "adapter.rank=4", "optimizer.learning_rate=1.0e-2", "model.base=nf4"]
+    one = lab.run("nf4-one-gpu", *settings)
+    two = lab.run("nf4-two-gpus", *settings, "memory.recompute=full", "memory.offload=activations", ranks=2)
+    numpy.testing.assert_allclose(losses(two), losses(one), rtol=5e-3)
+    assert losses(one)[-1] < losses(one)[0] - 0.02
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
