@@ -220,6 +220,19 @@ def test_an_adapter_over_nf4_resumes_and_refuses_another_base(lab, adapter_run, 
     assert code == 66 and "was trained over weights of digest" in err, err
 
 
+EXPERTS = ["model.config={model_type: mixtral, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, "
+           "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 512, num_local_experts: 4, "
+           "num_experts_per_tok: 2, max_position_embeddings: 512, rms_norm_eps: 1.0e-6}",
+           "adapter.targets=[all-linear, experts.gate_up_proj, experts.down_proj]", "model.base=nf4"]
+
+
+def test_experts_have_adapters_over_nf4_on_any_number_of_ranks(lab):
+    one = lab.run("nf4-experts", *LORA, *EXPERTS)
+    two = lab.run("nf4-experts-two", *LORA, *EXPERTS, "memory.recompute=full", "debug.poison_slots=true", ranks=2)
+    numpy.testing.assert_allclose(losses(two), losses(one), rtol=2e-6)
+    assert all(abs(values).max() > 0 for name, values in weights(one).items() if name.endswith("lora_B"))
+
+
 def test_a_merge_adds_to_the_decoded_weights(lab, adapter_run, folder, tmp_path):
     out = tmp_path / "merged"
     done = subprocess.run([PROGRAM, "export", str(adapter_run), "--merge", "--dtype", "float32", "--out", str(out)],
