@@ -175,8 +175,7 @@ const OtherWay kOtherWays[] = {
     {{"rl", "dpo", "grpo", "ppo", "kto", "orpo", "simpo", "beta", "loss_type", "reference_model",
       "ref_model", "reward_model", "kl_coef", "trl", "pref_*"},
      "Not supported: packtrain trains on next tokens alone, without preferences or rewards."},
-    {{"offload_*", "cpu_offload", "optimizer_offload", "param_offload",
-      "optimizer_in_bwd"},
+    {{"offload_*", "cpu_offload", "optimizer_offload", "param_offload", "optimizer_in_bwd"},
      "Not supported: weights and optimizer state stay on the device. memory.offload: activations, "
      "parallel.zero_stage: 3, memory.recompute: full and optimizer.moments: bf16 save memory."},
     {{"torch_compile", "torch_compile_*", "compile", "compile_*", "torchdynamo", "use_liger_kernel",
