@@ -109,14 +109,12 @@ std::vector<Field> fields_of(MemorySection& s) {
              {{"auto", MemoryFit::kAuto},
               {"keep_tokens", MemoryFit::kKeepTokens},
               {"off", MemoryFit::kOff}})
-          .means(
-              "On GPUs, or with memory.limit_gib: choose the fastest settings whose planned "
-              "memory fits, of those that do not change the optimizer steps. `auto`: "
-              "memory.recompute, parallel.gather_slots and memory.offload where they are auto, and "
-              "fewer tokens than batch.max_tokens_per_micro_batch. `keep_tokens`: the same without "
-              "fewer "
-              "tokens; the default where batch.max_tokens_per_micro_batch is set. `off`: choose "
-              "nothing, and start although the plan does not fit."),
+          .means("On GPUs, or with memory.limit_gib: choose the fastest settings whose planned "
+                 "memory fits, of those that do not change the optimizer steps. `auto`: "
+                 "memory.recompute, parallel.gather_slots and memory.offload where they are auto, "
+                 "and fewer tokens than batch.max_tokens_per_micro_batch. `keep_tokens`: the same "
+                 "without fewer tokens; the default where batch.max_tokens_per_micro_batch is set. "
+                 "`off`: choose nothing, and start although the plan does not fit."),
       real("memory.limit_gib", s.limit_gib, {.low = 0, .above = true})
           .in("GiB")
           .means("Maximum memory of a rank, for memory.fit and for "

@@ -10,12 +10,6 @@
 #include "framework/device/tensor_device.h"
 
 namespace packtrain {
-namespace {
-
-// Inputs that are on the device only because their copies may run.
-constexpr std::size_t kMaxInFlight = 2;
-
-}  // namespace
 
 InputOffload::InputOffload(Device& device, ShardingStreams& streams, std::size_t num_blocks)
     : device_(device),
@@ -36,7 +30,7 @@ void InputOffload::save(int block, Tape& tape) {
   hold_memory(saved);
   copy_after_compute(saved, saved.on_device, saved.on_host);
   in_flight_.push_back(block);
-  if (in_flight_.size() <= kMaxInFlight) return;
+  if (in_flight_.size() <= kMaxInputsInFlight) return;
   free_after_copy(input(in_flight_.front()));
   in_flight_.pop_front();
 }

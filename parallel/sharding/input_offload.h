@@ -16,6 +16,9 @@
 
 namespace packtrain {
 
+// Inputs that are on the device only because they are being copied to the host.
+inline constexpr std::size_t kMaxInputsInFlight = 2;
+
 class InputOffload {
  public:
   // Device and streams must outlive it. Streams may be made later.

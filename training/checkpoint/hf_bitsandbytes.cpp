@@ -15,11 +15,11 @@
 #include "models/ops/nf4/nf4.h"
 #include "models/ops/nf4/nf4_arithmetic.h"
 #include "training/checkpoint/checkpoint_error.h"
+#include "training/checkpoint/hf_files.h"
 
 namespace packtrain {
 namespace {
 
-constexpr std::string_view kStateSuffix = ".quant_state.bitsandbytes__nf4";
 constexpr const char* kDoubleQuantisation =
     "packtrain reads NF4 of bitsandbytes with double quantisation (bnb_4bit_quant_type: nf4, "
     "bnb_4bit_use_double_quant: true), in blocks of 64. Use the unquantized model: model.base: nf4 "
@@ -33,7 +33,7 @@ class Companions {
   Companions(HfTensors& tensors, std::string name)
       : tensors_(tensors), name_(std::move(name)), file_(tensors.at(state_name()).file->path()) {}
 
-  std::string state_name() const { return name_ + std::string(kStateSuffix); }
+  std::string state_name() const { return name_ + std::string(kNf4StateSuffix); }
 
   [[noreturn]] void fail(const std::string& fault) const {
     fail_at(file_, fmt::format("tensor '{}': {}", name_, fault), kDoubleQuantisation);
@@ -122,8 +122,8 @@ BitsandbytesTensor take_tensor(HfTensors& tensors, const std::string& name) {
 BitsandbytesTensors take_bitsandbytes_tensors(HfTensors& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) {
-    if (name.ends_with(kStateSuffix)) {
-      names.push_back(name.substr(0, name.size() - kStateSuffix.size()));
+    if (name.ends_with(kNf4StateSuffix)) {
+      names.push_back(name.substr(0, name.size() - kNf4StateSuffix.size()));
     }
   }
   BitsandbytesTensors taken;

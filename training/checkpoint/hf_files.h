@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "framework/core/safetensors.h"
 
@@ -15,6 +16,8 @@ namespace packtrain {
 inline constexpr const char* kHfConfigName = "config.json";
 inline constexpr const char* kHfWeightsName = "model.safetensors";
 inline constexpr const char* kHfIndexName = "model.safetensors.index.json";
+// A tensor in NF4 of bitsandbytes has another one of its name and this.
+inline constexpr std::string_view kNf4StateSuffix = ".quant_state.bitsandbytes__nf4";
 
 std::string hf_shard_name(int index, int num_shards);  // model-00001-of-00003.safetensors
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string_view>
 
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
@@ -36,12 +35,10 @@ bool is_number(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBFloat16;
 }
 
-constexpr std::string_view kNf4State = ".quant_state.bitsandbytes__nf4";
-
-// Codes and scales of a tensor in NF4, which import reads (hf_bitsandbytes.h).
+// Codes and scales of a tensor in NF4, which import reads.
 bool is_nf4(const std::map<std::string, HfTensor>& tensors, const std::string& name) {
-  if (name.ends_with(kNf4State)) return true;
-  const std::string state(kNf4State);
+  if (name.ends_with(kNf4StateSuffix)) return true;
+  const std::string state(kNf4StateSuffix);
   return tensors.contains(name + state) ||
          (name.ends_with(".absmax") && tensors.contains(name.substr(0, name.rfind('.')) + state));
 }

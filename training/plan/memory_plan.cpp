@@ -9,6 +9,7 @@
 #include "framework/core/units.h"
 #include "models/decoder/decoder.h"
 #include "models/ops/matmul/matmul.h"
+#include "parallel/sharding/input_offload.h"
 #include "parallel/sharding/owned_layout.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/slot_sizes.h"
@@ -19,6 +20,9 @@
 
 namespace packtrain {
 namespace {
+
+static_assert(kInputsOnDevice == kMaxInputsInFlight + 1,
+              "the plan counts the inputs in flight and that of the layer that runs");
 
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kMebibyteBytes = std::int64_t{1} << 20;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/block/encoded_layout.h"
 #include "models/decoder/decoder.h"
 #include "models/decoder/head_block.h"
 #include "models/estimates/layer_tapes.h"
@@ -104,8 +105,8 @@ void StepTimeModel::add_communication(const Config& config, const DecoderConfig&
     for (const ParameterSpec& parameter : block->parameters()) {
       const auto numel = static_cast<double>(parameter.numel());
       if (gathers) {
-        gather_bytes_ +=
-            from_others * static_cast<double>(parameter.encoding.size_bytes(parameter.numel()));
+        gather_bytes_ += from_others * static_cast<double>(
+                                           parameter.encoding.size_bytes(stored_numel(parameter)));
       }
       if (parameter.trainable) reduce_bytes_ += from_others * reduced * numel;
     }

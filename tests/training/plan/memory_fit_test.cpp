@@ -215,5 +215,20 @@ TEST(StepTime, OfFullRecomputeIsOneMoreForwardOfTheLayers) {
   EXPECT_LT(time.seconds({Recompute::kSelective, 3, 4096}) / none, 1.05);
 }
 
+// 4.16 bits an element instead of 16.
+TEST(StepTime, OfGathersIsThatOfStoredBytes) {
+  FitInput input = input_with({DeviceKind::kCuda, 2, 2}, kPlenty);
+  input.decoder.hidden_size = 4096;
+  input.decoder.intermediate_size = 14336;
+  input.config.model.frozen = {"layers.*"};
+  input.work.num_tokens = 1;
+  const auto seconds = [&](BaseStorage base) {
+    input.config.model.base = base;
+    return StepTimeModel(input.config, input.decoder, input.ranks, input.work)
+        .seconds({Recompute::kNone, 3, 4096});
+  };
+  EXPECT_NEAR(seconds(BaseStorage::kNf4) / seconds(BaseStorage::kBFloat16), 4.16 / 16, 0.02);
+}
+
 }  // namespace
 }  // namespace packtrain
