@@ -7,7 +7,9 @@
 #include <numeric>
 #include <vector>
 
+#include "collators/adapter_rows.h"
 #include "collators/piece_view.h"
+#include "collators/row_seeds.h"
 #include "framework/core/error.h"
 #include "samplers/statistics.h"
 
@@ -118,9 +120,9 @@ double example_label_weight(const TokenStore& store, const Piece& piece, const P
 double weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
                  const LossNormalization& normalization, LabelWeights& label_weights) {
   const double weight = store.loss_weights().of(piece.example);
-  if (normalization.mode == Normalize::kTokens) return weight / normalization.denominator;
-  return weight /
-         (normalization.denominator * example_label_weight(store, piece, view, label_weights));
+  const double denominator = normalization.denominator_of(piece.example);
+  if (normalization.mode == Normalize::kTokens) return weight / denominator;
+  return weight / (denominator * example_label_weight(store, piece, view, label_weights));
 }
 
 // Fills the arrays front to back.
@@ -220,25 +222,7 @@ void check_ids(const TokenStore& store, const MicroBatch& pieces, const PackedBa
   }
 }
 
-// A token of an example has the same bits in every packing, and whether it is truncated or split.
-void fill_row_seeds(const MicroBatch& pieces, const CounterRandom& random, PackedBatch& batch) {
-  std::ranges::fill(batch.row_seeds, 0);
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const auto begin = static_cast<std::size_t>(batch.examples[i]);
-    const auto end = static_cast<std::size_t>(batch.examples[pieces.size() + i]);
-    for (std::size_t row = begin; row < end; ++row) {
-      const auto position = static_cast<std::uint64_t>(pieces[i].begin) + row - begin;
-      const std::uint64_t token = (static_cast<std::uint64_t>(pieces[i].example) << 32U) + position;
-      batch.row_seeds[row] = static_cast<std::int32_t>(random.bits(token));
-    }
-  }
-}
-
 }  // namespace
-
-LossNormalization loss_normalization(const StepPlan& plan, Normalize mode) {
-  return {mode, mode == Normalize::kTokens ? plan.loss_token_weight : plan.example_weight};
-}
 
 PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
                         std::span<const SegmentRun> segments,
@@ -276,7 +260,10 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
   }
   writer.finish();
   check_ids(store, pieces, batch);
-  if (options.row_seeds) fill_row_seeds(pieces, *options.row_seeds, batch);
+  if (options.row_seeds) {
+    fill_row_seeds(pieces, normalization.parts, *options.row_seeds, batch);
+  }
+  add_adapter_rows(pieces, normalization.parts, batch);
   batch.pieces = pieces;
   return batch;
 }

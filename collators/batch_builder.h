@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "collators/label_weights.h"
 #include "collators/packed_batch.h"
@@ -30,9 +31,15 @@ namespace packtrain {
 // kExamples is the step's sum of w over examples, and M is the sum of m over the example's trained
 // labels. Trained labels of a truncated example are those before the cut. For a split example they
 // are the labels of all its pieces.
+//
+// Where several adapters are trained together, each is normalized by its own step. The counts of
+// `parts` then give the denominators.
 struct LossNormalization {
   Normalize mode = Normalize::kTokens;
   double denominator = 1.0;
+  std::vector<StepPart> parts = {};
+
+  double denominator_of(std::int64_t example) const;
 };
 
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
@@ -64,6 +71,7 @@ struct SegmentRun {
 // Padding has id 0, label -100 and consecutive positions. It comes last in its segment, so that
 // causal attention of real tokens never reads it. A piece's last token has a label only when the
 // piece `continues`.
+// With parts of a step, `pieces` are in the order of the parts.
 // O(rows). With token weights and normalisation by examples it also reads the masks of examples
 // that `options.label_weights` has not summed.
 // Throws Error(kInternal) for a piece outside its example, a batch beyond 2^31 - 1 rows, or memory

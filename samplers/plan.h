@@ -1,6 +1,7 @@
 // The step plan: the examples of each rank and micro-batch of an optimizer step.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -48,11 +49,8 @@ void for_each_segment(std::span<const Piece> pieces, Visit&& visit) {
 // [rank][micro-batch]; every rank has the same number of micro-batches.
 using Assignment = std::vector<std::vector<MicroBatch>>;
 
-struct StepPlan {
-  std::int64_t step = 0;
-  std::int64_t epoch = 0;
-  Assignment ranks;  // ranks[r][m]: what rank r trains in micro-batch m
-  // Counts of the whole step over all ranks, so the loss denominator needs no all-reduce.
+// Counts of a step over all ranks, so the loss denominator needs no all-reduce.
+struct StepCounts {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
@@ -60,6 +58,28 @@ struct StepPlan {
   // times the weight of its mask byte. Without weights they equal num_examples and num_loss_tokens.
   double example_weight = 0;     // sum over examples
   double loss_token_weight = 0;  // sum over supervised tokens
+};
+
+// The step of one adapter, of several that are trained together. Its examples are numbered from
+// first_example on, up to those of the next part.
+struct StepPart {
+  std::int64_t first_example = 0;
+  StepCounts counts;  // zeros: the adapter has no step
+};
+
+// The index of the part that has the example.
+inline std::size_t part_of(std::span<const StepPart> parts, std::int64_t example) {
+  const auto after = std::ranges::upper_bound(parts, example, {}, &StepPart::first_example);
+  return static_cast<std::size_t>(after - parts.begin()) - 1;
+}
+
+struct StepPlan : StepCounts {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  Assignment ranks;  // ranks[r][m]: what rank r trains in micro-batch m
+  // Where several adapters are trained together. A micro-batch has their pieces one adapter after
+  // another. Empty: one adapter or none.
+  std::vector<StepPart> parts;
 
   std::int64_t num_micro_batches() const {
     return ranks.empty() ? 0 : static_cast<std::int64_t>(ranks.front().size());

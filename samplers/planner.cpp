@@ -66,7 +66,7 @@ double label_weight(const Selection& selection, const LossCounter& counter, cons
 // The weight of an example is added where it begins, as its count is. The sum follows the order of
 // the epoch, which does not depend on ranks. Any number of ranks gets the same sum.
 void add_weights(const Selection& selection, const LossCounter& counter,
-                 std::span<const Piece> pieces, StepPlan& plan) {
+                 std::span<const Piece> pieces, StepCounts& plan) {
   const LossWeights& weights = counter.loss_weights();
   if (weights.are_all_one() && !counter.has_token_weights()) {
     plan.example_weight = static_cast<double>(plan.num_examples);
@@ -78,6 +78,25 @@ void add_weights(const Selection& selection, const LossCounter& counter,
     if (piece.begin == 0) plan.example_weight += weight;
     plan.loss_token_weight += weight * label_weight(selection, counter, piece);
   }
+}
+
+// Appends a step whose examples are numbered from `first_example` on.
+void append(const StepPieces& step, std::int64_t first_example, StepPieces& all) {
+  for (const std::size_t begin : step.pack_begins) {
+    all.pack_begins.push_back(all.pieces.size() + begin);
+  }
+  for (Piece piece : step.pieces) {
+    piece.example += first_example;
+    all.pieces.push_back(piece);
+  }
+}
+
+void add_to(const StepCounts& counts, StepCounts& sum) {
+  sum.num_examples += counts.num_examples;
+  sum.num_tokens += counts.num_tokens;
+  sum.num_loss_tokens += counts.num_loss_tokens;
+  sum.example_weight += counts.example_weight;
+  sum.loss_token_weight += counts.loss_token_weight;
 }
 
 }  // namespace
@@ -104,6 +123,8 @@ struct Planner::State {
   // The first step of each layout, and the options with the layout applied. Empty: `options` for
   // all steps.
   std::vector<std::pair<std::int64_t, PlanOptions>> layouts;
+  std::vector<JoinedPlan> others;
+  std::int64_t num_joined_steps = 0;  // of this plan among the others
 
   const PlanOptions& options_of(std::int64_t step) const {
     if (layouts.empty()) return options;
@@ -214,18 +235,57 @@ const PlanOptions& Planner::options() const {
   return state_->options;
 }
 
-StepPlan Planner::plan(std::int64_t step) const {
+StepPieces Planner::pieces(std::int64_t step) const {
   const StepPosition at = position(step);
-  const StepPieces pieces = state_->epochs.batches(at.epoch)->step(at.step_of_epoch);
+  return state_->epochs.batches(at.epoch)->step(at.step_of_epoch);
+}
+
+StepCounts Planner::counts(const StepPieces& pieces) const {
+  StepCounts counts{pieces.num_examples, pieces.num_tokens, pieces.num_loss_tokens};
+  add_weights(state_->selection, state_->counter, pieces.pieces, counts);
+  return counts;
+}
+
+StepPlan Planner::plan(std::int64_t step) const {
   StepPlan plan;
   plan.step = step;
-  plan.epoch = at.epoch;
-  plan.num_examples = pieces.num_examples;
-  plan.num_tokens = pieces.num_tokens;
-  plan.num_loss_tokens = pieces.num_loss_tokens;
-  add_weights(state_->selection, state_->counter, pieces.pieces, plan);
-  plan.ranks = state_->strategy.assign(pieces, state_->options_of(step));
+  plan.epoch = position(step).epoch;
+  if (!state_->others.empty()) {
+    plan_together(step, plan);
+    return plan;
+  }
+  const StepPieces own = pieces(step);
+  static_cast<StepCounts&>(plan) = counts(own);
+  plan.ranks = state_->strategy.assign(own, state_->options_of(step));
   return plan;
+}
+
+void Planner::join(std::vector<JoinedPlan> others, std::int64_t num_steps) {
+  state_->others = std::move(others);
+  state_->num_joined_steps = num_steps;
+}
+
+void Planner::plan_together(std::int64_t step, StepPlan& plan) const {
+  StepPieces all;
+  const auto add = [&](const Planner& one, std::int64_t first_example, std::int64_t num_steps) {
+    plan.parts.push_back({first_example, {}});
+    if (step >= num_steps) return;
+    StepPieces own = one.pieces(step);
+    plan.parts.back().counts = one.counts(own);
+    append(own, first_example, all);
+  };
+  add(*this, 0, state_->num_joined_steps);
+  for (const JoinedPlan& other : state_->others) {
+    add(*other.planner, other.first_example, other.num_steps);
+  }
+  for (const StepPart& part : plan.parts) add_to(part.counts, plan);
+  plan.ranks = state_->strategy.assign(all, state_->options_of(step));
+  for (std::vector<MicroBatch>& micro_batches : plan.ranks) {
+    for (MicroBatch& pieces : micro_batches) {
+      std::ranges::stable_sort(
+          pieces, {}, [&](const Piece& piece) { return part_of(plan.parts, piece.example); });
+    }
+  }
 }
 
 }  // namespace packtrain

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "framework/data/example_counts.h"
+#include "samplers/batches/epoch_batches.h"
 #include "samplers/epochs.h"
 #include "samplers/loss_counter.h"
 #include "samplers/options.h"
@@ -17,6 +19,15 @@
 #include "samplers/selection.h"
 
 namespace packtrain {
+
+class Planner;
+
+// A plan whose steps are assigned to ranks together with those of other plans.
+struct JoinedPlan {
+  std::unique_ptr<Planner> planner;
+  std::int64_t first_example = 0;  // number of its first example among those of all plans
+  std::int64_t num_steps = 0;      // later steps have no examples of it
+};
 
 class Planner {
  public:
@@ -38,6 +49,11 @@ class Planner {
   // checks. Packs and chunks above it are divided; a sequence above it has a micro-batch of its
   // own. Do not call it while other threads plan.
   void set_layouts(std::span<const PlanLayout> layouts);
+
+  // From now on plan() also has step k of `others` in step k: all pieces are assigned together, by
+  // this planner's strategy and layouts. `num_steps`: of this plan alone. The other functions are
+  // about this planner's own examples, which come first.
+  void join(std::vector<JoinedPlan> others, std::int64_t num_steps);
 
   // Number of steps of the first `num_epochs` epochs, at most `at_most`. Epochs may differ where
   // steps are counted in tokens. An epoch's last step holds the rest.
@@ -76,6 +92,11 @@ class Planner {
 
  private:
   struct State;
+
+  StepPieces pieces(std::int64_t step) const;
+  StepCounts counts(const StepPieces& pieces) const;
+  void plan_together(std::int64_t step, StepPlan& plan) const;
+
   std::unique_ptr<State> state_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace packtrain {
@@ -22,6 +23,7 @@ struct NumberOfName {
 // Face; `*` matches any text.
 struct AdapterSection {
   AdapterKind kind = AdapterKind::kNone;
+  std::string name;  // initial values depend on it; may be empty
   std::string path;  // a PEFT folder whose adapter is trained further
   std::int64_t rank = 16;
   double alpha = 32;
@@ -36,6 +38,15 @@ struct AdapterSection {
   std::vector<std::string> save;  // modules that are trained whole (PEFT's modules_to_save)
 
   bool is_used() const { return kind != AdapterKind::kNone || !path.empty(); }
+};
+
+// One of several adapters. Each setting is a key for which the adapter has a value of its own, such
+// as adapter.rank, with that value as dump_config writes it.
+struct NamedAdapter {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> settings;
+
+  friend bool operator==(const NamedAdapter&, const NamedAdapter&) = default;
 };
 
 }  // namespace packtrain

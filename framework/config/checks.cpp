@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/error.h"
 
@@ -225,7 +226,12 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
 }
 
 void check_for_training(const Config& config) {
-  if (config.data.train.empty()) {
+  for (const Config& own : adapter_configs(config)) {
+    if (!own.data.train.empty()) continue;
+    if (!config.adapters.empty()) {
+      fail(adapter_label(own.adapter.name) + " has no token store to train on",
+           "Give it `train`, or all of them data.train.");
+    }
     fail("data.train names no token store: wanted the store to train on",
          "Make one with `packtrain prepare`, then set data.train: STORE.");
   }

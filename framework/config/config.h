@@ -255,6 +255,9 @@ struct DebugSection {
 struct Config {
   ModelSection model;
   AdapterSection adapter;
+  // Trained together, each by its own settings over those of the sections (adapters.h). Empty: the
+  // adapter of the section above, or none.
+  std::vector<NamedAdapter> adapters;
   DataSection data;
   BatchSection batch;
   OptimizerSection optimizer;

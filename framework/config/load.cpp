@@ -17,17 +17,21 @@ namespace packtrain {
 
 namespace {
 
-// `lr=1`: a key without a section. The error names our key for it.
+// A key without a section: one of ours, or `lr=1`, for which the error names ours.
 std::optional<Setting> read_sectionless(const std::string& override_text) {
   const std::size_t end = override_text.find_first_of(".=");
   if (end == std::string::npos || end == 0 || override_text[end] == '.') return std::nullopt;
+  const std::vector<std::string> keys = config_keys();
+  if (std::ranges::find(keys, override_text.substr(0, end)) != keys.end()) {
+    return read_whole_override(override_text);
+  }
   Setting setting;
   setting.section = override_text.substr(0, end);
   setting.section_where = setting.key_where = "command line: " + override_text;
   const auto is_in_section = [&](const std::string& key) {
     return key.starts_with(setting.section + ".");
   };
-  if (std::ranges::any_of(config_keys(), is_in_section)) return std::nullopt;
+  if (std::ranges::any_of(keys, is_in_section)) return std::nullopt;
   return setting;
 }
 
@@ -49,6 +53,10 @@ std::string dump_config(const Config& config) {
   std::string section;
   for (const Field& field : fields_of(copy)) {
     const std::size_t dot = field.name.find('.');
+    if (dot == std::string::npos) {  // a key without a section
+      yaml += fmt::format("{}: {}\n", field.name, field.write());
+      continue;
+    }
     if (field.name.substr(0, dot) != section) {
       section = field.name.substr(0, dot);
       yaml += section + ":\n";

@@ -36,6 +36,7 @@ struct Section {
 constexpr Section kSections[] = {
     {"model", "The model to train."},
     {"adapter", "A low-rank adapter (LoRA) that is trained over the frozen model."},
+    {"adapters", "Several adapters in one run. This key has no section."},
     {"data", "Training and validation data: token stores, made by `packtrain prepare`."},
     {"batch", "How examples become optimizer steps, and how steps become micro-batches of ranks."},
     {"optimizer", "Optimizer settings."},

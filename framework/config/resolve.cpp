@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/config/adapters.h"
 #include "framework/config/checks.h"
 #include "framework/config/load.h"
 #include "framework/config/schema.h"
@@ -137,6 +138,20 @@ void settle_memory_fit(Config& config, const SettingPlaces& places) {
   config.memory.fit = is_set ? MemoryFit::kKeepTokens : MemoryFit::kAuto;
 }
 
+// The settings of each adapter's own run must agree too.
+void check_each_adapter(const Config& config, const SettingPlaces& places) {
+  check_adapters(config);
+  if (config.adapters.empty()) return;
+  for (const Config& own : adapter_configs(config)) {
+    try {
+      check_settings_agree(own, places);
+    } catch (const Error& error) {
+      throw Error(error.category(), adapter_label(own.adapter.name) + ": " + error.message(),
+                  error.advice());
+    }
+  }
+}
+
 }  // namespace
 
 Config resolve_settings(std::span<const Setting> settings) {
@@ -149,6 +164,7 @@ Config resolve_settings(std::span<const Setting> settings) {
   settle_batch_size(config, places);
   settle_memory_fit(config, places);
   check_settings_agree(config, places);
+  check_each_adapter(config, places);
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "framework/config/adapters.h"
 #include "framework/config/schema_sections.h"
 
 namespace packtrain {
@@ -208,6 +209,13 @@ std::vector<Field> fields_of(Config& config) {
   };
   add(fields_of(config.model));
   add(fields_of(config.adapter));
+  add({adapter_list("adapters", config.adapters)
+           .means(
+               "Adapters that are trained together over one model: a list of maps. An entry has "
+               "a `name`. It may have the keys of `adapter` except kind, path and save. It may "
+               "also have `train`, `global_batch_size`, `global_batch_tokens`, `learning_rate`, "
+               "`betas`, `epsilon`, `weight_decay`, `max_grad_norm`, and `schedule`, a map. What "
+               "it leaves out comes from the sections.")});
   add(fields_of(config.data));
   add(fields_of(config.batch));
   add(fields_of(config.optimizer));

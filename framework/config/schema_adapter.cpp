@@ -8,6 +8,9 @@ std::vector<Field> fields_of(AdapterSection& s) {
       choice("adapter.kind", s.kind, {{"none", AdapterKind::kNone}, {"lora", AdapterKind::kLora}})
           .means("`lora`: the model is frozen, and low-rank matrices A and B next to its linear "
                  "layers are trained: y = x W^T + scale (x A^T) B^T."),
+      text("adapter.name", s.name)
+          .means("Name of the adapter. Initial values depend on run.seed and this name. So an "
+                 "adapter of `adapters` and one that is trained alone begin with the same values."),
       text("adapter.path", s.path)
           .means("A PEFT folder (adapter_config.json, adapter_model.safetensors) whose adapter is "
                  "trained further. Its own rank, alpha and targets are used."),

@@ -230,6 +230,15 @@ Setting read_override(const std::string& text) {
   return setting;
 }
 
+Setting read_whole_override(const std::string& text) {
+  const Source source{"command line: " + text, false};
+  const std::size_t equals = text.find('=');
+  Setting setting = make_setting(parse(text.substr(equals + 1), source), source.name, source);
+  setting.section = text.substr(0, equals);
+  setting.section_where = source.name;
+  return setting;
+}
+
 void reject_at(const std::string& where, const std::string& what, std::string advice) {
   throw Error(ErrorCategory::kConfig, where + ": " + what, std::move(advice));
 }

@@ -36,6 +36,8 @@ std::vector<Setting> read_settings(const std::string& text, const std::string& f
 
 // One "section.key=value" of the command line, the value in YAML syntax. Throws Error(kConfig).
 Setting read_override(const std::string& text);
+// The same for "key=value", a key that has no section.
+Setting read_whole_override(const std::string& text);
 
 // Throws Error(kConfig): "WHERE: WHAT".
 [[noreturn]] void reject_at(const std::string& where, const std::string& what,

@@ -112,14 +112,22 @@ class JoinedStore final : public TokenStore {
   mutable std::string fingerprint_;  // empty: not computed yet
 };
 
+// The store of a part may be joined itself. It is then used once.
+void add_runs(const Part& part, std::vector<LossWeights::Run>& runs) {
+  const double weight = part.given.loss_weight;
+  const LossWeights& own = part.given.store->loss_weights();
+  if (own.are_all_one()) runs.push_back({part.first_example, weight});
+  for (const LossWeights::Run& run : own.runs()) {
+    runs.push_back({part.first_example + run.first_example, weight * run.weight});
+  }
+}
+
 LossWeights weights_of(std::span<const Part> parts) {
-  const auto weight = [](const Part& part) { return part.given.loss_weight; };
-  const bool differ = std::ranges::any_of(
-      parts, [&](double other) { return other != weight(parts.front()); }, weight);
-  if (!differ) return {};
   std::vector<LossWeights::Run> runs;
-  for (const Part& part : parts) runs.push_back({part.first_example, weight(part)});
-  return LossWeights(std::move(runs));
+  for (const Part& part : parts) add_runs(part, runs);
+  const bool differ = std::ranges::any_of(
+      runs, [&](const LossWeights::Run& run) { return run.weight != runs.front().weight; });
+  return differ ? LossWeights(std::move(runs)) : LossWeights();
 }
 
 JoinedStore::JoinedStore(std::vector<StorePart> parts) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ class LossWeights {
   explicit LossWeights(std::vector<Run> runs) : runs_(std::move(runs)) {}
 
   bool are_all_one() const { return runs_.empty(); }
+  std::span<const Run> runs() const { return runs_; }
   double of(std::int64_t example) const {
     if (runs_.empty()) return 1.0;
     const auto after = std::ranges::upper_bound(runs_, example, {}, &Run::first_example);

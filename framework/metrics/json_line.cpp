@@ -20,6 +20,17 @@ void add_experts(nlohmann::ordered_json& line, const ExpertLoad& load) {
   line["expert_tokens"] = load.tokens;
 }
 
+void add_adapters(nlohmann::ordered_json& line, const std::vector<AdapterRecord>& adapters) {
+  for (const AdapterRecord& one : adapters) {
+    line["adapters"][one.name] = {{"loss", one.loss},
+                                  {"grad_norm", one.grad_norm},
+                                  {"learning_rate", one.learning_rate},
+                                  {"num_tokens", one.num_tokens},
+                                  {"num_loss_tokens", one.num_loss_tokens},
+                                  {"num_skipped_steps", one.num_skipped_steps}};
+  }
+}
+
 }  // namespace
 
 std::string step_json_line(const StepRecord& record) {
@@ -30,6 +41,7 @@ std::string step_json_line(const StepRecord& record) {
   if (!record.slowest_phase.empty()) line["slowest_phase"] = record.slowest_phase;
   add_sources(line, "loss_by_source", record.loss_by_source);
   if (record.experts) add_experts(line, *record.experts);
+  add_adapters(line, record.adapters);
   return line.dump();
 }
 

@@ -20,6 +20,17 @@ struct SourceLoss {
   double loss = 0;
 };
 
+// The step of one adapter, of several that are trained together.
+struct AdapterRecord {
+  std::string name;
+  double loss = 0;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  std::int64_t num_tokens = 0;
+  std::int64_t num_loss_tokens = 0;
+  std::int64_t num_skipped_steps = 0;  // 1 when its update was skipped
+};
+
 // How a step's tokens were distributed over a model's experts. Each real token counts once for
 // every expert that it was routed to, in every layer. The last layer counts supervised tokens only,
 // unless the auxiliary loss needs all.
@@ -82,6 +93,9 @@ struct StepRecord {
   // For each source with tokens in the step. Empty when the data has a single source.
   std::vector<SourceLoss> loss_by_source = {};
   std::optional<ExpertLoad> experts = {};  // for a model with experts
+  // Of those that have a step. `loss` is then the mean of theirs, `grad_norm` that of all, and
+  // `learning_rate` that of the first adapter. Empty when several are not trained.
+  std::vector<AdapterRecord> adapters = {};
 };
 
 struct EvaluationRecord {

@@ -76,6 +76,12 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
                         .Help("Tokens an expert was given, all layers and ranks together")
                         .Labels(labels_)
                         .Register(registry_)},
+      adapters_{
+          .loss = family("packtrain_adapter_loss", "Training loss of the adapter's latest step"),
+          .grad_norm =
+              family("packtrain_adapter_grad_norm", "Gradient norm of the adapter's latest step"),
+          .learning_rate = family("packtrain_adapter_learning_rate",
+                                  "Learning rate of the adapter's latest step")},
       loss_by_source_(family("packtrain_loss_by_source",
                              "Training loss of the latest step with tokens of the source")),
       validation_loss_by_source_(family("packtrain_validation_loss_by_source",
@@ -139,6 +145,13 @@ void MetricsRegistry::ExpertMetrics::set(const ExpertLoad& load) {
   }
 }
 
+void MetricsRegistry::AdapterMetrics::set(const AdapterRecord& record) {
+  const prometheus::Labels labels = {{"adapter", record.name}};
+  loss.Add(labels).Set(record.loss);
+  grad_norm.Add(labels).Set(record.grad_norm);
+  learning_rate.Add(labels).Set(record.learning_rate);
+}
+
 void MetricsRegistry::step(const StepRecord& record) {
   const std::lock_guard lock(mutex_);
   const std::span<const MetricField> fields = step_fields();
@@ -152,6 +165,7 @@ void MetricsRegistry::step(const StepRecord& record) {
   }
   set_sources(loss_by_source_, record.loss_by_source);
   if (record.experts) experts_.set(*record.experts);
+  for (const AdapterRecord& adapter : record.adapters) adapters_.set(adapter);
   num_steps_.Increment();
   step_duration_.Observe(record.step_time_s);
   last_step_timestamp_.SetToCurrentTime();

@@ -37,6 +37,15 @@ class MetricsRegistry {
     void set(const ExpertLoad& load);
   };
 
+  // One value for each adapter, of several that are trained together.
+  struct AdapterMetrics {
+    prometheus::Family<prometheus::Gauge>& loss;
+    prometheus::Family<prometheus::Gauge>& grad_norm;
+    prometheus::Family<prometheus::Gauge>& learning_rate;
+
+    void set(const AdapterRecord& record);
+  };
+
   void add_constants(const MetricsOptions& options);
   prometheus::Gauge& gauge(const std::string& name, const std::string& help);
   prometheus::Counter& counter(const std::string& name, const std::string& help);
@@ -54,6 +63,7 @@ class MetricsRegistry {
   prometheus::Gauge& validation_loss_;
   prometheus::Gauge& validation_perplexity_;
   ExpertMetrics experts_;
+  AdapterMetrics adapters_;
   // One gauge for each source, created in the first step or evaluation that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;
   prometheus::Family<prometheus::Gauge>& validation_loss_by_source_;

@@ -51,6 +51,9 @@ std::vector<Piece> pieces_of(const StepRecord& record, std::int64_t total_steps,
       {percentage("comm", record.comm_wait_s / record.step_time_s), 9},
       {memory_of(record), 10},
   };
+  for (const AdapterRecord& one : record.adapters) {
+    pieces.push_back({fmt::format("  {} {:#.4g}", one.name, one.loss), 2});
+  }
   if (total_steps > 0 && std::isfinite(seconds_left) && seconds_left >= 0) {
     pieces.push_back({fmt::format("  {} left", short_duration(seconds_left)), 2});
   }

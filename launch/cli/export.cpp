@@ -2,10 +2,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "framework/data/tokenizer_tokens.h"
 #include "launch/cli/arguments.h"
@@ -21,6 +25,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/hugging_face.h"
 #include "training/checkpoint/peft_folder.h"
+#include "training/checkpoint/temporary_folder.h"
 #include "training/setup/merged_model.h"
 #include "training/setup/saved_config.h"
 
@@ -68,6 +73,7 @@ struct Request {
   std::string dtype;  // empty: the dtype in which the run computed
   std::string base;
   std::string check;
+  std::string adapter;
   bool best = false;
   bool any_tokenizer = false;
   bool text_only = false;
@@ -85,6 +91,8 @@ void add_what_is_written(CLI::App& app, Request& request) {
                "copy the tokenizer even if it is not that of the run's data");
   app.add_flag("--text-only", request.text_only,
                "of a model of more than text: write the text model alone");
+  app.add_option("--adapter", request.adapter, "of several adapters: write this one")
+      ->type_name("NAME");
   app.add_flag("--merge", request.merge,
                "of an adapter: write the whole model, with the adapter added to its weights");
   app.add_option("--max-shard-size", request.options.max_shard_bytes,
@@ -109,17 +117,42 @@ void add_options(CLI::App& app, Request& request) {
       "  packtrain export runs/my --out models/mine --tokenizer models/Llama-3.2-1B");
 }
 
-// A PEFT folder. It needs no weights of the model that the adapter was trained over.
-void write_adapter(const std::string& checkpoint, const TrainingState& state,
-                   const Request& request) {
-  const LoraOptions options = parse_lora_options(state.adapter, checkpoint);
-  const DecoderConfig decoder = with_adapter(parse_decoder_config(state.model_config), options);
-  const std::string base = request.base.empty() ? config_of_run(state).model.path : request.base;
+// The adapter of --adapter, or all.
+std::vector<LoraOptions> chosen_adapters(const std::string& checkpoint, const TrainingState& state,
+                                         const std::string& name) {
+  std::vector<LoraOptions> all = parse_lora_list(state.adapter, checkpoint);
+  if (name.empty()) return all;
+  const auto found = std::ranges::find(all, name, &LoraOptions::name);
+  if (found != all.end()) return {*found};
+  throw Error(ErrorCategory::kConfig, fmt::format("{} has no adapter '{}'", checkpoint, name),
+              "Leave --adapter out to write all of them.");
+}
+
+// A PEFT folder, or one for each of several adapters in folders of their names. It needs no weights
+// of the model that they were trained over.
+void write_adapters(const std::string& checkpoint, const TrainingState& state,
+                    const Request& request) {
   const bool narrow = request.dtype == "bfloat16";
-  write_peft_folder(request.out, decoder, options, checkpoint_parameters(checkpoint),
-                    {.base_model = base, .bfloat16 = narrow});
-  print_result(fmt::format("{}: adapter of step {} of {}, {}\n", request.out, state.step,
-                           checkpoint, narrow ? "bfloat16" : "float32"));
+  const std::string base = request.base.empty() ? config_of_run(state).model.path : request.base;
+  const PeftExport how{.base_model = base, .bfloat16 = narrow};
+  const DecoderConfig model = parse_decoder_config(state.model_config);
+  const std::vector<LoraOptions> adapters = chosen_adapters(checkpoint, state, request.adapter);
+  const auto write = [&](const LoraOptions& options, const std::string& folder) {
+    write_peft_folder(folder, with_adapters(model, std::span(&options, 1)), options,
+                      checkpoint_parameters(checkpoint), how);
+  };
+  if (adapters.size() == 1) {
+    write(adapters.front(), request.out);
+  } else {
+    TemporaryFolder all(request.out);
+    for (const LoraOptions& options : adapters) write(options, all.path() + "/" + options.name);
+    all.commit();
+  }
+  print_result(fmt::format("{}: {} of step {} of {}, {}\n", request.out,
+                           adapters.size() == 1
+                               ? std::string("adapter")
+                               : fmt::format("{} adapters, a folder each,", adapters.size()),
+                           state.step, checkpoint, narrow ? "bfloat16" : "float32"));
 }
 
 // Of a whole model, or of an adapter's model with the adapter added.
@@ -131,7 +164,10 @@ ParameterSource exported_parameters(const std::string& checkpoint, const Trainin
     config.model.path = request.base;
     config.model.config.clear();
   }
-  const ModelSource source = checkpoint_source(checkpoint, config);
+  ModelSource source = checkpoint_source(checkpoint, config);
+  if (has_several_adapters(state.adapter)) {
+    source.decoder = only_adapter(source.decoder, request.adapter);
+  }
   check_base(source, state.seed, state.base_digest, config);
   return merged_parameters(source, state.seed, config);
 }
@@ -189,8 +225,11 @@ int run_export(int argc, char** argv) {
   const TrainingState state = read_checkpoint_state(checkpoint);
   if (!state.adapter.empty() && !request.merge) {
     check_adapter_request(app, request);
-    write_adapter(checkpoint, state, request);
+    write_adapters(checkpoint, state, request);
     return 0;
+  }
+  if (has_several_adapters(state.adapter) && request.adapter.empty()) {
+    reject_usage(app, "the checkpoint holds several adapters: name one of them (--adapter NAME)");
   }
   if (state.adapter.empty() && request.merge) {
     reject_usage(app, "--merge is for adapters, and the checkpoint holds a whole model");

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iterator>
 
+#include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/clock.h"
 #include "framework/data/token_store.h"
@@ -219,6 +220,7 @@ int run_plan(int argc, char** argv) {
     return 0;
   }
   check_for_training(config);
+  require_one_adapter(config, "`packtrain plan`");
   check_tokenizers(config);
   const PlanReport report = make_report(arguments, config);
   print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
@@ -107,6 +108,7 @@ int run_verify(int argc, char** argv) {
     if (!parse_arguments(app, argc, argv)) return;
     const Config config = load_config(arguments.path, arguments.overrides);
     check_for_training(config);
+    require_one_adapter(config, "`packtrain verify`");
     start_logging(world.rank(), world.size(), "");
     const VerificationReport report = run_verification(config, world, options);
     if (world.rank() == 0) print_result(as_json ? to_json(report) : to_text(report));

@@ -82,7 +82,7 @@ void add_experts(WeightMap& map, const StackedExperts& experts, const std::strin
 
 // A [rank, inputs] and B [outputs, rank] of one module of `weight`, the next rows of its lora_A.
 void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std::string& weight,
-                const LoraModule& module) {
+                const LoraModule& module, const std::string& adapter) {
   const auto pieces = pieces_of(base, weight, module.name + ".weight");
   if (pieces.empty()) {
     throw Error(ErrorCategory::kInternal, "'" + module.name + "' is not in '" + weight + "'");
@@ -90,23 +90,25 @@ void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std:
   const std::vector<std::int64_t>& shape = pieces.front().hf_shape;
   const std::string tensor = kPeftPrefix + module.name;
   if (weight == kEmbeddingWeight) {  // its rows are inputs
-    map.whole(lora_a_name(weight), tensor + ".lora_embedding_A", {module.rank, shape.front()});
-    map.whole(lora_b_name(weight, module), tensor + ".lora_embedding_B",
+    map.whole(lora_a_name(weight, adapter), tensor + ".lora_embedding_A",
+              {module.rank, shape.front()});
+    map.whole(lora_b_name(weight, module, adapter), tensor + ".lora_embedding_B",
               {module.num_rows, module.rank});
     return;
   }
-  map.whole(lora_a_name(weight), tensor + ".lora_A.weight", {module.rank, shape.back()});
-  add_lora_b(map, pieces, lora_b_name(weight, module), module, shape.back());
+  map.whole(lora_a_name(weight, adapter), tensor + ".lora_A.weight", {module.rank, shape.back()});
+  add_lora_b(map, pieces, lora_b_name(weight, module, adapter), module, shape.back());
 }
 
 }  // namespace
 
-std::string lora_a_name(const std::string& weight) {
-  return stem_of(weight) + ".lora_A";
+std::string lora_a_name(const std::string& weight, const std::string& adapter) {
+  return stem_of(weight) + ".lora_A" + name_ending(adapter);
 }
 
-std::string lora_b_name(const std::string& weight, const LoraModule& module) {
-  return stem_of(weight) + "." + module.leaf() + ".lora_B";
+std::string lora_b_name(const std::string& weight, const LoraModule& module,
+                        const std::string& adapter) {
+  return stem_of(weight) + "." + module.leaf() + ".lora_B" + name_ending(adapter);
 }
 
 std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {
@@ -119,7 +121,7 @@ std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {
       if (is_weight_of_experts(weight)) {
         add_experts(map, experts.at(weight), weight, module, targets);
       } else {
-        add_module(map, base, weight, module);
+        add_module(map, base, weight, module, targets.name);
       }
     }
   }

@@ -15,8 +15,10 @@ inline constexpr const char* kPeftPrefix = "base_model.model.";
 
 // Names of an adapter's parameters for a weight, such as layers.0.attention.qkv.weight:
 // layers.0.attention.qkv.lora_A and layers.0.attention.qkv.q_proj.lora_B.
-std::string lora_a_name(const std::string& weight);
-std::string lora_b_name(const std::string& weight, const LoraModule& module);
+// The name of the adapter follows, if it has one: layers.0.attention.qkv.lora_A.mine.
+std::string lora_a_name(const std::string& weight, const std::string& adapter = {});
+std::string lora_b_name(const std::string& weight, const LoraModule& module,
+                        const std::string& adapter = {});
 
 // The pieces of all parameters that config.adapter trains. lora_A stacks the modules' A
 // [rank, inputs]. The rows of lora_B are in the order of our weight's rows, which may differ from

@@ -16,6 +16,7 @@ namespace packtrain {
 // layer are two modules (model.layers.0.mlp.experts.gate_up_proj). A pattern without `*` of
 // targets, exclude or save matches them only if it has the word experts.
 struct LoraOptions {
+  std::string name;  // initial values depend on it; may be empty
   std::int64_t rank = 16;
   double alpha = 32;
   bool use_rslora = false;  // scale alpha / sqrt(rank) instead of alpha / rank

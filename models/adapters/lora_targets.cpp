@@ -236,6 +236,7 @@ AdapterTargets find_lora_targets(const DecoderConfig& config, const LoraOptions&
   const std::vector<ModelModule> modules = find_modules(config);
   const Selection selection(options, modules);
   AdapterTargets targets;
+  targets.name = options.name;
   targets.dropout = options.dropout;
   targets.initialization = options.initialization;
   add_trained(modules, config, options, targets);

@@ -18,25 +18,52 @@ constexpr const char* kGaussian = "gaussian";
 // Patterns are lists of pairs, because their order counts.
 std::string lora_options_text(const LoraOptions& options) {
   const bool gaussian = options.initialization == LoraInitialization::kGaussian;
-  return Json{{"kind", "lora"},
-              {"rank", options.rank},
-              {"alpha", options.alpha},
-              {"use_rslora", options.use_rslora},
-              {"targets", options.targets},
-              {"exclude", options.exclude},
-              {"layers_to_transform", options.layers_to_transform},
-              {"rank_pattern", options.rank_pattern},
-              {"alpha_pattern", options.alpha_pattern},
-              {"dropout", options.dropout},
-              {"init", gaussian ? kGaussian : "default"},
-              {"save", options.save}}
-      .dump();
+  Json json = {{"kind", "lora"},
+               {"rank", options.rank},
+               {"alpha", options.alpha},
+               {"use_rslora", options.use_rslora},
+               {"targets", options.targets},
+               {"exclude", options.exclude},
+               {"layers_to_transform", options.layers_to_transform},
+               {"rank_pattern", options.rank_pattern},
+               {"alpha_pattern", options.alpha_pattern},
+               {"dropout", options.dropout},
+               {"init", gaussian ? kGaussian : "default"},
+               {"save", options.save}};
+  if (!options.name.empty()) json["name"] = options.name;
+  return json.dump();
+}
+
+std::string lora_list_text(std::span<const LoraOptions> list) {
+  if (list.size() == 1) return lora_options_text(list.front());
+  Json json = Json::array();
+  for (const LoraOptions& options : list) json.push_back(Json::parse(lora_options_text(options)));
+  return json.dump();
+}
+
+bool has_several_adapters(const std::string& text) {
+  return text.starts_with('[');
+}
+
+std::vector<LoraOptions> parse_lora_list(const std::string& text, const std::string& where) {
+  if (!has_several_adapters(text)) return {parse_lora_options(text, where)};
+  std::vector<LoraOptions> list;
+  for (const Json& json : Json::parse(text)) {
+    list.push_back(parse_lora_options(json.dump(), where));
+    if (list.back().name.empty()) {
+      throw Error(ErrorCategory::kCheckpoint,
+                  fmt::format("{}: its adapters are damaged: one has no name", where),
+                  "Use an older checkpoint.");
+    }
+  }
+  return list;
 }
 
 LoraOptions parse_lora_options(const std::string& text, const std::string& where) {
   try {
     const Json json = Json::parse(text);
     LoraOptions options;
+    options.name = json.value("name", "");
     json.at("rank").get_to(options.rank);
     json.at("alpha").get_to(options.alpha);
     json.at("use_rslora").get_to(options.use_rslora);

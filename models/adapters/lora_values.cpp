@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
 
 #include "framework/core/error.h"
 #include "models/decoder/initialize.h"
@@ -20,8 +23,17 @@ Initialization initialization_of(const AdapterTargets& targets, const LoraModule
   return {Initialization::Kind::kUniform, 1 / std::sqrt(3 * static_cast<double>(num_inputs))};
 }
 
+// The adapter of several that has the parameter.
+const AdapterTargets& owner_of(const AdapterTargets& targets, const std::string& parameter) {
+  const auto owner = std::ranges::find_if(targets.several, [&](const AdapterTargets& one) {
+    return parameter.ends_with(name_ending(one.name));
+  });
+  return owner == targets.several.end() ? targets : *owner;
+}
+
 const LoraModules& modules_of(const AdapterTargets& targets, const std::string& parameter) {
-  const std::string name = parameter.substr(0, parameter.size() - kLoraA.size());
+  const std::size_t ending = kLoraA.size() + name_ending(targets.name).size();
+  const std::string name = parameter.substr(0, parameter.size() - ending);
   const LoraModules* modules = targets.find(name + ".weight");
   if (modules == nullptr) {
     throw Error(ErrorCategory::kInternal, "the adapter has no parameter " + parameter);
@@ -31,10 +43,12 @@ const LoraModules& modules_of(const AdapterTargets& targets, const std::string& 
 
 }  // namespace
 
-void initialize_adapter(const AdapterTargets& targets, const ParameterSpec& parameter,
+void initialize_adapter(const AdapterTargets& all, const ParameterSpec& parameter,
                         std::uint64_t seed, std::int64_t begin, const at::Tensor& values) {
+  const AdapterTargets& targets = owner_of(all, parameter.name);
+  const std::string ending = std::string(kLoraA) + name_ending(targets.name);
   const bool of_embedding = parameter.name.starts_with(kEmbeddingPrefix);
-  const bool is_a = parameter.name.ends_with(kLoraA);
+  const bool is_a = parameter.name.ends_with(ending);
   if (is_a == of_embedding) {
     values.zero_();
     return;
@@ -55,7 +69,7 @@ void initialize_adapter(const AdapterTargets& targets, const ParameterSpec& para
     const std::int64_t from = std::max(begin, first);
     const std::int64_t to = std::min(end, last);
     if (from < to) {
-      ParameterSpec own{module.name + std::string(kLoraA), {num_rows, width}};
+      ParameterSpec own{module.name + ending, {num_rows, width}};
       own.initialization = initialization_of(targets, module, width);
       initialize(own, seed, from - first, values.narrow(0, from - begin, to - from));
     }

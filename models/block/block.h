@@ -54,6 +54,7 @@ struct ParameterSpec {
   OptimizerGroup group = OptimizerGroup::kDecay;
   bool trainable = true;    // false: no gradient, no optimizer state
   bool in_adapter = false;  // of a low-rank update, not of the model itself
+  int adapter = 0;          // number of the adapter that it is of, where several are trained
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
   bool decodable = false;                 // its operator calls decode_weight() (ops/nf4)

@@ -180,7 +180,7 @@ ShapeTape head_shapes(const DecoderConfig& config, const MicroBatchShape& size) 
                  config.initializer_range);
   declare_bias(tape, "head.bias", {config.vocab_size}, config.head_bias);
   if (const auto modules = config.lora_of(head_weight(config))) {
-    declare_lora(tape, "head", *modules, config.hidden_size);
+    declare_lora(tape, "head", *modules, config.hidden_size, config.adapter->name);
   }
   Operator head;
   head.inputs = {tape.value(ValueKind::kInput, "input", x)};

@@ -25,8 +25,7 @@ Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value
   LinearOptions options{width, bias, config_.initializer_range};
   const std::string weight = fmt::format("layers.{}.{}.weight", index_, name);
   options.trained = config_.is_trained(weight);
-  options.lora = config_.lora_of(weight);
-  if (options.lora != nullptr) options.lora_dropout = config_.adapter->dropout;
+  options.updates = config_.updates_of(weight);
   return linear(tape, name, x, options, residual);
 }
 

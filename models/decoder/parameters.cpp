@@ -29,7 +29,7 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config) {
   declare_weight(tape, "embed.weight", {config.vocab_size, config.hidden_size},
                  config.initializer_range);
   if (const auto modules = config.lora_of("embed.weight")) {
-    declare_lora(tape, "embed", *modules, config.vocab_size);
+    declare_lora(tape, "embed", *modules, config.vocab_size, config.adapter->name);
   }
   return freeze_model(config, tape.parameters());
 }

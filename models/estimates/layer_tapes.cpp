@@ -18,11 +18,10 @@ struct LayerKind {
   bool operator==(const LayerKind&) const = default;
 };
 
-std::string adapter_of_layer(const DecoderConfig& config, std::int64_t layer) {
-  if (config.adapter == nullptr) return {};
+std::string adapter_of_layer(const AdapterTargets& adapter, std::int64_t layer) {
   const std::string prefix = fmt::format("layers.{}.", layer);
-  std::string text;
-  const auto& weights = config.adapter->weights;
+  std::string text = adapter.name;
+  const auto& weights = adapter.weights;
   for (auto it = weights.lower_bound(prefix); it != weights.end() && it->first.starts_with(prefix);
        ++it) {
     text += it->first.substr(prefix.size());
@@ -30,9 +29,10 @@ std::string adapter_of_layer(const DecoderConfig& config, std::int64_t layer) {
       text += fmt::format(" {}+{} {}", module.begin, module.num_rows, module.rank);
     }
   }
-  for (const std::string& name : config.adapter->trained) {
+  for (const std::string& name : adapter.trained) {
     if (name.starts_with(prefix)) text.append(" ").append(name, prefix.size());
   }
+  for (const AdapterTargets& one : adapter.several) text += adapter_of_layer(one, layer);
   return text;
 }
 
@@ -42,7 +42,9 @@ LayerTapes::LayerTapes(const DecoderConfig& config, const MicroBatchShape& size)
   std::vector<LayerKind> kinds;
   const std::int64_t last = config.num_layers - 1;
   for (std::int64_t layer = 0; layer <= last; ++layer) {
-    const LayerKind kind{config.layer(layer), adapter_of_layer(config, layer)};
+    const LayerKind kind{config.layer(layer), config.adapter == nullptr
+                                                  ? std::string()
+                                                  : adapter_of_layer(*config.adapter, layer)};
     std::size_t number = 0;
     while (number < kinds.size() && !(kinds[number] == kind)) ++number;
     if (number == kinds.size() || layer == last) {

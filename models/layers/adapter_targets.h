@@ -1,9 +1,12 @@
 // Which weights of a model have a low-rank update, and which are trained whole with it.
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "models/ops/linear/lora_module.h"
 
@@ -14,19 +17,36 @@ enum class LoraInitialization {
   kGaussian,  // A normal with deviation 1 / rank, B zero
 };
 
+// The end of the names of an adapter's parameters.
+inline std::string name_ending(const std::string& adapter) {
+  return adapter.empty() ? "" : "." + adapter;
+}
+
 // Names are those of the model's parameters, with the prefix of their block:
 // layers.0.attention.qkv.weight.
 struct AdapterTargets {
+  std::string name;  // the end of its parameters' names, or empty
   std::map<std::string, LoraModules> weights;
   std::set<std::string> trained;  // whole, with the adapter; all others are frozen
   double dropout = 0;             // of the input of A, in training
   LoraInitialization initialization = LoraInitialization::kDefault;
+  // Adapters that are trained together, each on rows of its own. The members above are then empty.
+  std::vector<AdapterTargets> several;
 
   // Null for a weight without an adapter.
   const LoraModules* find(const std::string& weight) const {
     const auto found = weights.find(weight);
     return found == weights.end() ? nullptr : &found->second;
   }
+  // True when any adapter has dropout.
+  bool drops() const { return dropout > 0 || std::ranges::any_of(several, &AdapterTargets::drops); }
+};
+
+// The low-rank update that one adapter makes to a weight.
+struct WeightUpdate {
+  std::shared_ptr<const LoraModules> modules;  // null: this adapter of several has none
+  double dropout = 0;
+  std::string adapter;  // AdapterTargets::name
 };
 
 }  // namespace packtrain

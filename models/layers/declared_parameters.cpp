@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/block/operator_context.h"
+#include "models/layers/adapter_targets.h"
 
 namespace packtrain {
 namespace {
@@ -10,9 +11,10 @@ namespace {
 using Kind = Initialization::Kind;
 
 ParameterId declare_in_adapter(OperatorTape& tape, std::string name,
-                               std::vector<std::int64_t> shape) {
+                               std::vector<std::int64_t> shape, int number = 0) {
   ParameterSpec spec{std::move(name), std::move(shape)};
   spec.in_adapter = true;
+  spec.adapter = number;
   return tape.parameter(spec);
 }
 
@@ -49,12 +51,14 @@ ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std:
 }
 
 LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const LoraModules& modules,
-                            std::int64_t in) {
+                            std::int64_t in, const std::string& adapter, int number) {
   LoraParameters parameters;
-  parameters.a = declare_in_adapter(tape, name + ".lora_A", {total_rank(modules), in});
+  const std::string ending = name_ending(adapter);
+  parameters.a =
+      declare_in_adapter(tape, name + ".lora_A" + ending, {total_rank(modules), in}, number);
   for (const LoraModule& module : modules) {
-    parameters.b.push_back(
-        declare_in_adapter(tape, name_of_b(name, module), {module.num_rows, module.rank}));
+    parameters.b.push_back(declare_in_adapter(tape, name_of_b(name, module) + ending,
+                                              {module.num_rows, module.rank}, number));
   }
   return parameters;
 }

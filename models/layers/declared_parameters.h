@@ -28,14 +28,15 @@ ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std:
 
 // The low-rank update of the weight NAME.weight with `in` inputs. NAME.lora_A [total rank, in] has
 // the A matrices of the modules one after another. NAME.MODULE.lora_B [rows, rank] is of one
-// module.
+// module. The name of the adapter follows, if it has one.
 struct LoraParameters {
   ParameterId a;
   std::vector<ParameterId> b;  // one for each module
 };
 
+// `number`: of the adapter among several.
 LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const LoraModules& modules,
-                            std::int64_t in);
+                            std::int64_t in, const std::string& adapter, int number = 0);
 
 // The low-rank update of the weight NAME.weight of all experts: NAME.lora_A [experts, rank, in] and
 // NAME.MODULE.lora_B [experts, rows, rank].

@@ -121,6 +121,23 @@ struct DecoderConfig {
     const LoraModules* modules = adapter == nullptr ? nullptr : adapter->find(weight);
     return modules == nullptr ? nullptr : std::shared_ptr<const LoraModules>(adapter, modules);
   }
+  // The updates of a weight: of one adapter, of each of several, or none.
+  std::vector<WeightUpdate> updates_of(const std::string& weight) const {
+    std::vector<WeightUpdate> updates;
+    if (adapter == nullptr) return updates;
+    const auto add = [&](const AdapterTargets& one) {
+      if (const LoraModules* modules = one.find(weight)) {
+        updates.push_back({{adapter, modules}, one.dropout, one.name});
+        return true;
+      }
+      updates.push_back({nullptr, 0, one.name});
+      return false;
+    };
+    bool any = adapter->several.empty() && add(*adapter);
+    for (const AdapterTargets& one : adapter->several) any = add(one) || any;
+    if (!any) updates.clear();
+    return updates;
+  }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Number of elements of a head that rotate.
   std::int64_t resolved_rotary_dim() const { return rotary_dim == 0 ? head_dim : rotary_dim; }

@@ -5,6 +5,7 @@
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
+#include "models/layers/recorded_adapters.h"
 #include "models/layers/recorded_operators.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
@@ -73,10 +74,10 @@ Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, const 
 }
 
 LowRankUpdate record_update(OperatorTape& tape, const std::string& name, Value x,
-                            const LinearOptions& options) {
+                            const WeightUpdate& update) {
   const ValueShape in = tape.shape(x);
-  LoraParameters parameters = declare_lora(tape, name, *options.lora, in.width);
-  const LoraA a{parameters.a, options.lora, options.lora_dropout, in.num_rows != tape.num_rows()};
+  LoraParameters parameters = declare_lora(tape, name, *update.modules, in.width, update.adapter);
+  const LoraA a{parameters.a, update.modules, update.dropout, in.num_rows != tape.num_rows()};
   return {a, std::move(parameters.b), record_lora_a(tape, name, x, a)};
 }
 
@@ -110,7 +111,9 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
                                                          options.standard_deviation);
   const ParameterId bias_id = declare_bias(tape, name + ".bias", {width}, options.bias);
   std::optional<LowRankUpdate> update;
-  if (options.lora != nullptr) update.emplace(record_update(tape, name, x, options));
+  std::optional<RecordedAdapters> several;
+  if (options.updates.size() == 1) update = record_update(tape, name, x, options.updates.front());
+  if (options.updates.size() > 1) several.emplace(tape, name, x, options.updates);
   const Value y = tape.value(ValueKind::kProjection, name, {in.num_rows, width, in.dtype});
   Operator step;
   step.inputs = {x};
@@ -123,6 +126,11 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     step.needs.push_back(update->s);
     step.multiply_adds.of_rows += lora_multiply_adds(in.num_rows, update->modules());
   }
+  if (several) {
+    step.inputs.push_back(several->s());
+    step.needs.push_back(several->s());
+    step.multiply_adds.of_rows += several->multiply_adds(in.num_rows);
+  }
   step.forward = [=](OperatorContext& run) {
     const GemmTiming& timing = run.options().gemm_timing;
     const Parameter& weight = run.parameter(weight_id);
@@ -131,9 +139,11 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     const at::Tensor s = update ? run.get(update->s) : at::Tensor();
     const at::Tensor added = run.get(residual);
     decode_weight(weight);  // after get(), which may run other products
-    run.set(y, update ? lora_linear_forward(rows, weight, bias, s, update->modules(),
-                                            update->b_of(run), timing, added)
-                      : linear_forward(rows, weight, bias, timing, added));
+    const at::Tensor output = update ? lora_linear_forward(rows, weight, bias, s, update->modules(),
+                                                           update->b_of(run), timing, added)
+                                     : linear_forward(rows, weight, bias, timing, added);
+    if (several) several->add_to(run, output);
+    run.set(y, output);
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
@@ -141,8 +151,10 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     const Parameter* bias = run.find(bias_id);
     if (residual) run.add_gradient(*residual, grad);
     const at::Tensor sum = run.gradient(x);
-    run.set_gradient(x, update ? lora_backward(run, *update, weight, grad, sum)
-                               : backward_input(run, weight, grad, sum));
+    const at::Tensor grad_x = update ? lora_backward(run, *update, weight, grad, sum)
+                                     : backward_input(run, weight, grad, sum);
+    if (several) several->backward(run, grad, grad_x);
+    run.set_gradient(x, grad_x);
     if (!trained) {
       if (bias != nullptr) linear_backward_bias(grad, *bias);
       return;

@@ -4,14 +4,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/block/operator_tape.h"
+#include "models/layers/adapter_targets.h"
 #include "models/layers/norm.h"
 #include "models/ops/activation/activation.h"
-#include "models/ops/linear/lora_module.h"
 
 namespace packtrain {
 
@@ -23,14 +23,14 @@ struct LinearOptions {
   bool bias = false;
   double standard_deviation = 0.02;  // of the initial weights
   bool trained = true;               // false: backward does not need x
-  // The low-rank update of the weight. Null: none.
-  std::shared_ptr<const LoraModules> lora = nullptr;
-  double lora_dropout = 0;  // of the input of A, where the batch has row seeds
+  // The low-rank updates of the weight (DecoderConfig::updates_of): none, one, or one for each of
+  // several adapters. Dropout is of the input of A, where the batch has row seeds.
+  std::vector<WeightUpdate> updates = {};
 };
 
 // Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.
 // With a low-rank update it also declares NAME.lora_A [total rank, width of x], and
-// NAME.MODULE.lora_B [rows, rank] for each module.
+// NAME.MODULE.lora_B [rows, rank] for each module (declared_parameters.h).
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual = std::nullopt);
 

@@ -33,7 +33,8 @@ std::int64_t parameter_alignment(const ParameterEncoding& encoding) {
 
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks) {
   std::vector<ParameterSpec> ordered(parameters.begin(), parameters.end());
-  std::ranges::stable_sort(ordered, {}, &ParameterSpec::group);
+  std::ranges::stable_sort(
+      ordered, {}, [](const ParameterSpec& spec) { return std::pair(spec.group, spec.adapter); });
   FlatLayout layout;
   layout.encoding = parameters.front().encoding;
   const std::int64_t aligned = parameter_alignment(layout.encoding);
@@ -65,9 +66,10 @@ std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank) {
     const std::int64_t begin = std::max(layout.segments[s].offset, shard_begin);
     const std::int64_t end = std::min(next, shard_end);
     if (begin >= end) continue;
-    const OptimizerGroup group = layout.segments[s].spec.group;
-    if (ranges.empty() || ranges.back().group != group) {
-      ranges.push_back({begin - shard_begin, 0, group});
+    const ParameterSpec& spec = layout.segments[s].spec;
+    if (ranges.empty() || ranges.back().group != spec.group ||
+        ranges.back().adapter != spec.adapter) {
+      ranges.push_back({begin - shard_begin, 0, spec.group, spec.adapter});
     }
     ranges.back().numel += end - begin;
   }

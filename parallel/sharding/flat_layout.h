@@ -17,9 +17,9 @@ struct Segment {
   std::int64_t numel = 0;
 };
 
-// Parameters of one encoding one after another, in the order of their optimizer groups. They are
-// aligned as the encoding needs (128 elements of float32 or bfloat16, a group of NF4). Elements are
-// those of encoding.stored_type(): bytes with NF4.
+// Parameters of one encoding one after another, in the order of their optimizer groups and
+// adapters. They are aligned as the encoding needs (128 elements of float32 or bfloat16, a group of
+// NF4). Elements are those of encoding.stored_type(): bytes with NF4.
 // Rank r owns the contiguous elements [r * shard_numel, (r + 1) * shard_numel), which may cut
 // parameters, and with NF4 has whole groups. An all-gather then writes directly into the memory
 // whose views are the weights. Gaps always hold zeros.
@@ -38,12 +38,13 @@ std::int64_t numel_without_padding(const FlatLayout& layout);
 // All parameters have the encoding of the first one.
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks);
 
-// A range of a rank's shard of one optimizer group; gaps belong to the range. It begins at the
-// alignment of parameters.
+// A range of a rank's shard of one optimizer group and adapter; gaps belong to the range. It begins
+// at the alignment of parameters.
 struct GroupRange {
   std::int64_t begin = 0;  // in the shard
   std::int64_t numel = 0;
   OptimizerGroup group = OptimizerGroup::kDecay;
+  int adapter = 0;  // ParameterSpec::adapter
 };
 
 std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank);

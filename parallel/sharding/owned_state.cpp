@@ -49,7 +49,7 @@ void OwnedState::place_units() {
         const std::int64_t in_part = rank_ * layout.shard_numel + range.begin;
         optimizer_ranges_.push_back({u, place.state_begin + range.begin, range.numel, range.group,
                                      first_element + in_part, place.buffer,
-                                     place.begin + range.begin});
+                                     place.begin + range.begin, range.adapter});
       }
       first_element += numel_without_padding(layout);
     }

@@ -26,7 +26,7 @@ struct FlatState {
   std::vector<at::Tensor> weights;
 };
 
-// A range of FlatState of one optimizer group.
+// A range of FlatState of one optimizer group and adapter.
 struct OptimizerRange {
   int unit = 0;
   std::int64_t begin = 0;
@@ -35,6 +35,7 @@ struct OptimizerRange {
   std::int64_t first_element = 0;  // index in the model, the same at any number of ranks
   std::size_t weight_buffer = 0;   // index in FlatState::weights, and where in that tensor
   std::int64_t weight_begin = 0;
+  int adapter = 0;  // ParameterSpec::adapter
 };
 
 class OwnedState {

@@ -91,7 +91,7 @@ ModelSource read_source(const std::string& folder) {
   if (!is_peft_folder(section.path)) return source;
   section.kind = AdapterKind::kLora;
   source.adapter = find_adapter(section, source.decoder);
-  source.decoder = with_adapter(source.decoder, source.adapter->options);
+  source.decoder = with_adapters(source.decoder, source.adapter->adapters);
   return source;
 }
 

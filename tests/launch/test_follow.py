@@ -39,7 +39,8 @@ def init(**options):
 def step_line(step, loss):
     return {"step": step, "loss": loss, "grad_norm": 1.0, "step_time_s": 0.5, "fill": 0.75,
             "peak_memory_bytes": 2**31, "num_failed_saves": 0, "slowest_phase": "data", "expert_tokens": [1, 2],
-            "loss_by_source": {"web": loss and loss + 1}}
+            "loss_by_source": {"web": loss and loss + 1},
+            "adapters": {"de": {"loss": loss, "grad_norm": 2.0, "learning_rate": 0.5, "num_tokens": 9}}}
 
 
 EVALUATION = {"step": 2, "validation_loss": 2.5, "validation_perplexity": 12.25, "validation_set": "code",
@@ -105,7 +106,8 @@ def test_every_number_of_a_line_is_a_scalar_of_its_step(tmp_path):
     first, second, evaluation = run.found()
     assert first[0] == 1 and first[2] == {
         "train/loss": 3.5, "train/grad_norm": 1.0, "speed/step_time_s": 0.5, "batch/fill": 0.75,
-        "memory/peak_memory_bytes": 2**31, "run/num_failed_saves": 0, "train/loss_by_source/web": 4.5}
+        "memory/peak_memory_bytes": 2**31, "run/num_failed_saves": 0, "train/loss_by_source/web": 4.5,
+        "adapters/de/loss": 3.5, "adapters/de/grad_norm": 2.0, "adapters/de/learning_rate": 0.5}
     assert second[0] == 2 and math.isnan(second[2]["train/loss"])
     assert evaluation[0] == 2 and evaluation[2] == {
         "validation/loss": 2.5, "validation/perplexity": 12.25, "validation/code/loss": 2.5,

@@ -19,6 +19,8 @@ namespace packtrain {
 inline constexpr int kManifestVersion = 1;
 // The feature of a checkpoint that holds an adapter, not the whole model.
 inline constexpr const char* kAdapterRequirement = "adapter";
+// It holds several adapters.
+inline constexpr const char* kAdaptersRequirement = "several-adapters";
 
 // Elements of a parameter that a file holds, for weights and for moments.
 struct SavedRange {
@@ -50,7 +52,8 @@ inline constexpr std::string_view kNf4Requirement = "nf4_groups";
 
 struct Manifest {
   // Features that a reader must know in addition to the version (core/requirements.h). This version
-  // knows `adapter`: the checkpoint holds an adapter, not the whole model; and kNf4Requirement.
+  // knows `adapter`: the checkpoint holds an adapter, not the whole model; kNf4Requirement; and
+  // kAdaptersRequirement.
   std::vector<std::string> requirements = {};
   TrainingState state;
   std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them

@@ -12,6 +12,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/hash.h"
+#include "models/adapters/lora_text.h"
 #include "training/checkpoint/shard_file.h"
 #include "training/checkpoint/tensor_bytes.h"
 
@@ -173,6 +174,7 @@ Manifest manifest_of(const TrainingState& state, const std::vector<std::string>&
   Manifest manifest;
   manifest.state = state;
   if (!state.adapter.empty()) manifest.requirements = {kAdapterRequirement};
+  if (has_several_adapters(state.adapter)) manifest.requirements.push_back(kAdaptersRequirement);
   std::vector<Report> read;
   std::size_t num_ranges = 0;
   for (const std::string& text : reports) {

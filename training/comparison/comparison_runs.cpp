@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
@@ -146,6 +147,7 @@ std::vector<StrategyRun> plan_comparison(const ComparisonOptions& options, const
         run.strategy = strategy;
         run.config = strategy_config(options, strategy, hosts);
         check_for_training(run.config);
+        require_one_adapter(run.config, "`packtrain compare`");
         run.seed = run.config.run.seed + static_cast<std::uint64_t>(k);
         run.config.run.seed = run.seed;
         const std::string& root = options.output.empty() ? run.config.run.output : options.output;

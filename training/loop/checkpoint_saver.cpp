@@ -10,13 +10,13 @@ namespace packtrain {
 
 CheckpointSaver::CheckpointSaver(const Config& config, const RunInputs& inputs,
                                  const PlannedRun& run, const EvaluationTracker& tracker,
-                                 const StepGuard& step_guard, ReplicaCheck& replicas,
+                                 const StepGuards& step_guards, ReplicaCheck& replicas,
                                  RunGuards& guards, World& world)
     : config_(config),
       inputs_(inputs),
       run_(run),
       tracker_(tracker),
-      step_guard_(step_guard),
+      step_guards_(step_guards),
       replicas_(replicas),
       guards_(guards),
       num_ranks_(world.size()),
@@ -50,10 +50,10 @@ TrainingState CheckpointSaver::state(std::int64_t steps_done) const {
   PlanHeader header = run_.plan->header();
   header.ends_epoch = planner.ends_epoch(steps_done - 1);
   state.plan_header = plan_header_text(header);
-  state.guard = step_guard_.state();
+  state.guard = step_guards_.state();
   tracker_.add_to(state);
   if (const auto& adapter = inputs_.source.adapter) {
-    state.adapter = lora_options_text(adapter->options);
+    state.adapter = lora_list_text(adapter->adapters);
     state.base_digest = run_.base_digest;
   }
   state.weights_only = config_.checkpoint.weights_only;
@@ -61,7 +61,7 @@ TrainingState CheckpointSaver::state(std::int64_t steps_done) const {
 }
 
 void CheckpointSaver::check_replicas(std::int64_t steps_done) {
-  replicas_.check_now(steps_done, run_.learning_rate->at(steps_done - 1));
+  replicas_.check_now(steps_done, run_.learning_rates_at(steps_done - 1).front());
 }
 
 void CheckpointSaver::save(std::int64_t steps_done, bool is_last) {

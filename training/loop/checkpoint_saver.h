@@ -8,7 +8,7 @@
 #include "parallel/communicators/world.h"
 #include "training/checkpoint/training_state.h"
 #include "training/guards/replica_check.h"
-#include "training/guards/step_guard.h"
+#include "training/guards/step_guards.h"
 #include "training/loop/evaluation_tracker.h"
 #include "training/loop/planned_run.h"
 #include "training/loop/run_guards.h"
@@ -21,7 +21,7 @@ class CheckpointSaver {
  public:
   // Collective. All arguments must outlive the object.
   CheckpointSaver(const Config& config, const RunInputs& inputs, const PlannedRun& run,
-                  const EvaluationTracker& tracker, const StepGuard& step_guard,
+                  const EvaluationTracker& tracker, const StepGuards& step_guards,
                   ReplicaCheck& replicas, RunGuards& guards, World& world);
 
   // By the configuration, or on the request of a user.
@@ -46,7 +46,7 @@ class CheckpointSaver {
   const RunInputs& inputs_;
   const PlannedRun& run_;
   const EvaluationTracker& tracker_;
-  const StepGuard& step_guard_;
+  const StepGuards& step_guards_;
   ReplicaCheck& replicas_;
   RunGuards& guards_;
   int num_ranks_;

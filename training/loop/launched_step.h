@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "framework/device/device.h"
 #include "training/steps/batch_source.h"
 #include "training/steps/step_outcome.h"
@@ -12,7 +14,7 @@ namespace packtrain {
 struct LaunchedStep {
   PreparedStep prepared;
   double data_wait_s = 0;
-  double learning_rate = 0;
+  std::vector<double> learning_rates = {};  // of each adapter, or one
   StepOutcome* outcome = nullptr;
   at::Tensor loss = {};        // of this rank
   at::Tensor details = {};     // sums of StepDetails over this rank's batches

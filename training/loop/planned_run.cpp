@@ -41,6 +41,9 @@ void check_resumed(const Config& config, const RunInputs& inputs, const PlannedR
 
 void log_selection(const Config& config, const RunInputs& inputs, const Planner& planner) {
   const TokenStore& store = *inputs.train_store;
+  const std::string beyond =
+      exceeds_max_positions(store, config.data, inputs.source.decoder.max_positions);
+  if (!beyond.empty()) log_warning("{}\n  {}", beyond, kExceedsMaxPositionsAdvice);
   const SelectionCounts& losses = planner.losses();
   log_info(
       "{}; {} examples; left out: {} empty, {} without "
@@ -48,9 +51,6 @@ void log_selection(const Config& config, const RunInputs& inputs, const Planner&
       describe_length(config.run, planner), store.info().num_examples, losses.empty_examples,
       losses.masked_examples, losses.truncated_to_empty_examples, losses.dropped_examples,
       losses.truncated_examples, losses.split_examples);
-  const std::string beyond =
-      exceeds_max_positions(store, config.data, inputs.source.decoder.max_positions);
-  if (!beyond.empty()) log_warning("{}\n  {}", beyond, kExceedsMaxPositionsAdvice);
   const std::string cut = truncated_to_empty(losses, store, config.data);
   if (!cut.empty()) log_warning("{}\n  {}", cut, kTruncatedToEmptyAdvice);
   if (const auto num_bad = store.info().num_bad_lines; num_bad > 0) {
@@ -59,13 +59,25 @@ void log_selection(const Config& config, const RunInputs& inputs, const Planner&
   }
 }
 
+void log_adapters(const RunInputs& inputs, const RunPlan& plan) {
+  for (std::size_t a = 0; a < inputs.own_configs.size(); ++a) {
+    log_info("adapter '{}': {} examples, {} steps", inputs.own_configs[a].adapter.name,
+             inputs.own_stores[a]->info().num_examples, plan.num_steps()[a]);
+  }
+}
+
 void make_plan(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
   run.plan = std::make_unique<RunPlan>(config, inputs.source.decoder, *inputs.train_store,
-                                       run.resumed, *inputs.device.device, world);
+                                       run.resumed, *inputs.device.device, world,
+                                       AdapterStores{inputs.own_configs, inputs.own_stores});
   if (run.resumed) check_resumed(config, inputs, run, world.rank());
-  run.learning_rate =
-      std::make_unique<LearningRate>(config.optimizer.learning_rate, config.schedule,
-                                     run.total_steps(), run.plan->schedule_from());
+  run.learning_rates.clear();
+  for (std::size_t a = 0; a < inputs.own_configs.size(); ++a) {
+    const Config& own = inputs.own_configs[a];
+    run.learning_rates.emplace_back(own.optimizer.learning_rate, own.schedule,
+                                    run.plan->num_steps().at(a), run.plan->schedule_from());
+  }
+  if (inputs.has_several_adapters()) return log_adapters(inputs, *run.plan);
   log_selection(config, inputs, run.plan->planner());
 }
 
@@ -135,6 +147,12 @@ bool try_plan_and_load(const Config& config, const RunInputs& inputs, World& wor
 }
 
 }  // namespace
+
+std::vector<double> PlannedRun::learning_rates_at(std::int64_t step) const {
+  std::vector<double> rates;
+  for (const LearningRate& rate : learning_rates) rates.push_back(rate.at(step));
+  return rates;
+}
 
 PlannedRun plan_and_load(const Config& config, const RunInputs& inputs, FaultInjector& faults,
                          World& world) {

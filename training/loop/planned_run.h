@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "parallel/communicators/world.h"
@@ -22,14 +23,15 @@ struct PlannedRun {
   std::unique_ptr<MemoryReport> memory;
   std::optional<ResumePoint> resumed;
   std::unique_ptr<RunPlan> plan;
-  std::unique_ptr<LearningRate> learning_rate;
-  std::string base_digest;  // of the weights under an adapter, else ""
-  Config resolved;          // the configuration, with what memory decided; the model has it
+  std::vector<LearningRate> learning_rates;  // of each adapter, or one
+  std::string base_digest;                   // of the weights under an adapter, else ""
+  Config resolved;  // the configuration, with what memory decided; the model has it
   std::unique_ptr<ShardedModel> model;
   std::unique_ptr<CommunicatorWatch> communicator_watch;  // last: destroyed before the model
 
   std::int64_t first_step() const { return resumed ? resumed->step : 0; }
   std::int64_t total_steps() const { return plan->total_steps(); }
+  std::vector<double> learning_rates_at(std::int64_t step) const;
 };
 
 // Plans, makes the model and loads its weights. Passes over damaged checkpoints if the

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "framework/config/adapters.h"
 #include "framework/core/logging.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/evaluation/evaluation_sets.h"
@@ -27,6 +28,7 @@ namespace packtrain {
 namespace {
 
 ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
+  require_one_adapter(config, "`packtrain evaluate`");
   if (which == EvaluatedModel::kOfRun) {
     const auto newest = find_latest_checkpoint(checkpoints_folder(config.run.output));
     if (newest) return checkpoint_source(*newest, config);

@@ -3,15 +3,28 @@
 #include <string>
 #include <utility>
 
+#include "framework/config/adapters.h"
 #include "training/setup/training_store.h"
 #include "training/setup/validation_overlap.h"
 
 namespace packtrain {
 
+std::vector<std::string> RunInputs::adapter_names() const {
+  std::vector<std::string> names;
+  for (const Config& own : own_configs) names.push_back(own.adapter.name);
+  return names;
+}
+
 RunInputs open_inputs(const Config& config, World& world,
                       std::shared_ptr<CollectiveFaults> faults) {
   RunInputs inputs;
-  inputs.train_store = open_training_store(config.data);
+  inputs.own_configs = adapter_configs(config);
+  inputs.train_store = open_joined_stores(inputs.own_configs);
+  if (inputs.has_several_adapters()) {
+    for (const Config& own : inputs.own_configs) {
+      inputs.own_stores.push_back(open_training_store(own.data));
+    }
+  }
   inputs.evaluations =
       std::make_unique<EvaluationSets>(config.data.validation, config.checkpoint.best_by);
   const TokenStore& train = *inputs.train_store;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
@@ -13,10 +15,17 @@
 namespace packtrain {
 
 struct RunInputs {
-  std::unique_ptr<TokenStore> train_store;
+  // The configuration of each adapter's own run; one element where several are not trained.
+  std::vector<Config> own_configs;
+  std::unique_ptr<TokenStore> train_store;  // of all adapters, one after another
+  // The store of each adapter, where several are trained.
+  std::vector<std::unique_ptr<TokenStore>> own_stores;
   std::unique_ptr<EvaluationSets> evaluations;
   ModelSource source;
   RunDevice device;
+
+  bool has_several_adapters() const { return own_configs.size() > 1; }
+  std::vector<std::string> adapter_names() const;
 };
 
 // Opens the stores, finds the model and chooses the device. `faults` may be null. Collective.

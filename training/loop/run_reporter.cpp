@@ -138,13 +138,33 @@ void RunReporter::step(const LaunchedStep& step, const StepOutcome::Values& valu
   record.num_out_of_memory = num_out_of_memory;
   record.loss = values.loss;
   record.grad_norm = values.grad_norm;
-  record.learning_rate = step.learning_rate;
+  record.learning_rate = step.learning_rates.front();
+  add_adapters(step, values, record);
   add_plan(step.prepared, record);
   add_checkpoints(record);
   add_times(step, times, record);
   add_memory(record);
   details_.add_to(record, values.details);
   metrics_->step(record);
+}
+
+// The record's own loss is the mean of those that have a step.
+void RunReporter::add_adapters(const LaunchedStep& step, const StepOutcome::Values& values,
+                               StepRecord& record) const {
+  const std::vector<std::string> names = inputs_.adapter_names();
+  for (std::size_t a = 0; a < values.adapters.size(); ++a) {
+    const StepCounts& counts = step.prepared.plan.parts.at(a).counts;
+    if (counts.num_examples == 0) continue;
+    const StepOutcome::AdapterValues& own = values.adapters[a];
+    record.adapters.push_back({names[a], own.loss, own.grad_norm, step.learning_rates.at(a),
+                               counts.num_tokens, counts.num_loss_tokens, own.applied ? 0 : 1});
+  }
+  if (values.adapters.empty()) return;
+  record.loss = values.loss / static_cast<double>(record.adapters.size());
+  record.num_skipped_steps = 0;
+  for (const AdapterRecord& own : record.adapters) {
+    record.num_skipped_steps = std::max(record.num_skipped_steps, own.num_skipped_steps);
+  }
 }
 
 void RunReporter::add_plan(const PreparedStep& prepared, StepRecord& record) const {

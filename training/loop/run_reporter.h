@@ -53,6 +53,8 @@ class RunReporter {
   void log_memory_plan();
   void start_metrics(bool evaluates_again, const Watchdog& watchdog);
   MetricsOptions metrics_options(const Watchdog& watchdog) const;
+  void add_adapters(const LaunchedStep& step, const StepOutcome::Values& values,
+                    StepRecord& record) const;
   void add_plan(const PreparedStep& prepared, StepRecord& record) const;
   void add_times(const LaunchedStep& step, const StepTimes& times, StepRecord& record);
   void add_checkpoints(StepRecord& record);

@@ -1,7 +1,6 @@
 #include "training/loop/step_executor.h"
 
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 
 #include <limits>
 #include <vector>
@@ -13,15 +12,26 @@
 
 namespace packtrain {
 
+namespace {
+
+std::vector<OptimizerSection> optimizer_sections(const RunInputs& inputs) {
+  std::vector<OptimizerSection> sections;
+  for (const Config& own : inputs.own_configs) sections.push_back(own.optimizer);
+  return sections;
+}
+
+}  // namespace
+
 StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const PlannedRun& run,
                            OutOfMemoryRecovery& recovery, World& world)
     : device_(*inputs.device.device),
       model_(*run.model),
       recovery_(recovery),
       details_(*inputs.train_store, inputs.source.decoder),
-      optimizer_step_(model_, config.optimizer, config.run.seed),
+      optimizer_step_(model_, optimizer_sections(inputs), config.run.seed),
       timer_(device_, model_.compute()),
-      outcomes_{StepOutcome(device_, details_.size()), StepOutcome(device_, details_.size())} {
+      outcomes_{StepOutcome(device_, details_.size(), details_.num_adapters()),
+                StepOutcome(device_, details_.size(), details_.num_adapters())} {
   prepare_costs(inputs, run, world);
   prepare_sizes(config, inputs, run, world);
   if (uses_graphs(config, inputs, run, world)) {
@@ -66,7 +76,8 @@ void StepExecutor::compute_kernel_by_kernel(LaunchedStep& step, ExampleLossLog* 
       for (const PackedBatch& batch : step.prepared.micro_batches) {
         batches.push_back(upload(batch, device_));
       }
-      if (loss_log != nullptr || details_.by_source()) row_losses = request_row_losses(batches);
+      if (loss_log != nullptr || details_.needs_row_losses())
+        row_losses = request_row_losses(batches);
     });
   });
   if (!uploaded) return model_.join_step(step.prepared.micro_batches.size());
@@ -90,19 +101,23 @@ at::Tensor StepExecutor::sum_details(std::span<const DeviceBatch> batches) {
 
 void StepExecutor::set_nan_loss(LaunchedStep& step) {
   const auto options = at::TensorOptions().dtype(at::kFloat).device(tensor_device(device_));
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const std::int64_t num_details = details_.size();
   model_.compute().run([&](StreamHandle) {
-    step.loss = at::full({}, std::numeric_limits<double>::quiet_NaN(), options);
-    step.details = num_details > 0 ? at::zeros({num_details}, options) : at::Tensor();
+    step.loss = at::full({}, kNan, options);
+    step.details = num_details > 0 ? at::full({num_details}, kNan, options) : at::Tensor();
   });
 }
 
 void StepExecutor::update(LaunchedStep& step, const StepRequests& requests,
-                          const RefusalBounds& bounds) {
+                          std::span<const RefusalBounds> bounds) {
   const std::int64_t number = step.prepared.plan.step + 1;
   step.outcome = &outcomes_.at(static_cast<std::size_t>(number) % outcomes_.size());
-  optimizer_step_.run(step.loss, step.learning_rate, number, requests, *step.outcome, step.details,
-                      bounds);
+  std::vector<UpdateStep> updates;
+  for (std::size_t a = 0; a < bounds.size(); ++a) {
+    updates.push_back({step.learning_rates.at(a), bounds[a]});
+  }
+  optimizer_step_.run(step.loss, updates, number, requests, *step.outcome, step.details);
   timer_.end_step();
   step.waited = model_.compute().take_waited();
 }

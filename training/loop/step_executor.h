@@ -39,7 +39,9 @@ class StepExecutor {
   // collectives; the step's loss is then NaN. `loss_log`, or null: fetches the row losses for it.
   void compute(LaunchedStep& step, ExampleLossLog* loss_log);
   // The update of the weights. Afterwards the step's outcome is on its way to the host.
-  void update(LaunchedStep& step, const StepRequests& requests, const RefusalBounds& bounds);
+  // `bounds`: of each adapter, or one.
+  void update(LaunchedStep& step, const StepRequests& requests,
+              std::span<const RefusalBounds> bounds);
 
   // Waits for the device and frees the CUDA graphs. Later steps may have another layout.
   void release_graphs();

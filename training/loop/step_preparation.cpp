@@ -76,13 +76,14 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
       device.kind() == DeviceKind::kCuda && world.size() == 1 &&
       all_attention_is(AttentionBackend::kCudnn, decoder, config.precision.compute, device) &&
       graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) && !offloads(config.memory) &&
-      !config.metrics.example_losses && !StepDetails(*inputs.train_store, decoder).by_source() &&
-      config.run.trace_steps == 0;
+      !config.metrics.example_losses &&
+      !StepDetails(*inputs.train_store, decoder).needs_row_losses() && config.run.trace_steps == 0;
   if (!possible && config.run.cuda_graphs == CudaGraphs::kOn) {
     throw Error(ErrorCategory::kConfig,
                 "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
                 "(bf16, not deterministic), on Hopper where the model has experts, one source of "
-                "data, without memory.offload, metrics.example_losses and run.trace_steps",
+                "data, one adapter, without memory.offload, metrics.example_losses and "
+                "run.trace_steps",
                 "Set run.cuda_graphs to auto, or change what is in the way.");
   }
   return possible;

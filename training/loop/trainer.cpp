@@ -29,8 +29,9 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
       tracker_(config, *inputs_.evaluations, run_.resumed),
       replicas_(*run_.model, *inputs_.device.device, config.guard.check_replicas_steps,
                 config.run.seed),
-      step_guard_(config.guard, std::move(left_out), run_.resumed ? run_.resumed->guard : ""),
-      saver_(config, inputs_, run_, tracker_, step_guard_, replicas_, guards_, world),
+      step_guards_(config.guard, inputs_.adapter_names(), run_.plan->num_steps(), left_out,
+                   run_.resumed ? run_.resumed->guard : ""),
+      saver_(config, inputs_, run_, tracker_, step_guards_, replicas_, guards_, world),
       recovery_(config, *run_.plan, *inputs_.device.device, world),
       executor_(config, inputs_, run_, recovery_, world),
       reporter_(config, inputs_, run_, tracker_, guards_.watchdog, saver_.writer(), world),
@@ -53,9 +54,9 @@ std::optional<std::int64_t> Trainer::run() {
     trace_before(++num_started);
     train_step(step);
     trace_after(num_started);
-    if (step_guard_.rewind_step()) {
+    if (step_guards_.rewind_step()) {
       finish_until(0);
-      return step_guard_.rewind_step();
+      return step_guards_.rewind_step();
     }
     const std::int64_t done = step + 1;
     const bool save_due = saver_.is_due(done);
@@ -98,16 +99,16 @@ void Trainer::train_step(std::int64_t step) {
   guards_.faults.maybe_inject(FaultPhase::kStep, number);
   LaunchedStep launched{.prepared = batches_->next(),
                         .data_wait_s = batches_->take_wait_s(),
-                        .learning_rate = run_.learning_rate->at(step)};
+                        .learning_rates = run_.learning_rates_at(step)};
   reporter_.add_batches(launched.prepared.micro_batches);
   guards_.faults.before_compute(number, launched.prepared.micro_batches.size(), model);
   executor_.compute(launched, reporter_.loss_log());
   guards_.faults.before_update(number, model);
-  replicas_.begin(number, launched.learning_rate);
+  replicas_.begin(number, launched.learning_rates.front());
   saver_.writer().before_update();
   StepRequests requests = guards_.requests.poll();
   requests.out_of_memory = recovery_.is_discarding();
-  executor_.update(launched, requests, step_guard_.bounds(number));
+  executor_.update(launched, requests, step_guards_.bounds(number));
   in_flight_.push_back(std::move(launched));
   // Each outcome is read one step late, so that the GPU always has work.
   finish_until(inputs_.device.device->kind() == DeviceKind::kCuda ? 1 : 0);
@@ -132,7 +133,7 @@ void Trainer::finish(LaunchedStep& step) {
   if (discarded) return;
   // Also a step that ends the run is reported.
   reporter_.step(step, values, times, recovery_.take_num_recoveries());
-  step_guard_.judge(number, values);
+  step_guards_.judge(number, values);
   reporter_.accept(step);
   guards_.watchdog.enter(RunPhase::kStep, number + 1);
 }
@@ -152,13 +153,13 @@ std::unique_ptr<BatchSource> Trainer::make_batches(std::int64_t first_step) cons
   const PlanLayout& layout = run_.plan->layout();
   const TokenStore& store = *inputs_.train_store;
   const auto& adapter = inputs_.source.decoder.adapter;
-  const bool drops = adapter != nullptr && adapter->dropout > 0;
+  const bool drops = adapter != nullptr && adapter->drops();
   const BatchSourceOptions options{
       .rank = run_.plan->mesh().data_parallel_rank(),
       .normalize = config_.batch.normalize,
       .max_tokens_per_micro_batch = layout.max_tokens_per_micro_batch,
       .cost = layout.cost,
-      .sources = store.info().sources.size() > 1,
+      .sources = store.info().sources.size() > 1 && !inputs_.has_several_adapters(),
       .speeds = layout.speeds,
       .dropout_seed = drops ? std::optional(config_.run.seed) : std::nullopt};
   return std::make_unique<BatchSource>(store, run_.plan->planner(), *inputs_.device.device, options,

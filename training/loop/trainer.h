@@ -15,7 +15,7 @@
 #include "parallel/communicators/world.h"
 #include "training/evaluation/collective_evaluation.h"
 #include "training/guards/replica_check.h"
-#include "training/guards/step_guard.h"
+#include "training/guards/step_guards.h"
 #include "training/loop/checkpoint_saver.h"
 #include "training/loop/evaluation_tracker.h"
 #include "training/loop/launched_step.h"
@@ -70,7 +70,7 @@ class Trainer {
   PlannedRun run_;
   EvaluationTracker tracker_;
   ReplicaCheck replicas_;
-  StepGuard step_guard_;
+  StepGuards step_guards_;
   CheckpointSaver saver_;
   OutOfMemoryRecovery recovery_;
   StepExecutor executor_;

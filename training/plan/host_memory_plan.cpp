@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "framework/config/adapters.h"
 #include "framework/core/units.h"
 #include "samplers/order.h"
 #include "samplers/plan.h"
@@ -39,7 +40,7 @@ std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
 std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
   // The model under an adapter is not saved.
   const std::int64_t frozen =
-      config.adapter.is_used()
+      trains_adapter(config)
           ? 0
           : bytes_named(device, "frozen weights") + bytes_named(device, "frozen weights, nf4");
   const std::int64_t weights = bytes_named(device, "master weights") + frozen;

@@ -45,10 +45,23 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
   return largest;
 }
 
+// The rest of an epoch is not computed for several adapters.
+void require_same_batches(const ResumePoint& resumed, const PlanSettings& settings) {
+  const std::vector<SettingChange> changes = changes_of(resumed.header.settings, settings);
+  if (changes.empty()) return;
+  throw Error(
+      ErrorCategory::kCheckpoint,
+      fmt::format("{} was saved with other settings: {}: {}, this run has {}", resumed.folder,
+                  changes.front().key, changes.front().saved, changes.front().present),
+      "A run of several adapters continues with the same batches: restore the setting, or "
+      "give this run its own run.output.");
+}
+
 }  // namespace
 
 RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
-                 const std::optional<ResumePoint>& resumed, const Device& device, World& world)
+                 const std::optional<ResumePoint>& resumed, const Device& device, World& world,
+                 const AdapterStores& adapters)
     : config_(config), first_step_(resumed ? resumed->step : 0) {
   const int kept = resumed ? kept_shard_size(resumed->header, data_parallel_size(world)) : 0;
   const FoundShardSize found = choose_shard_size(config, decoder, device, world, kept);
@@ -66,15 +79,17 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   }
   options.order_version = header_.order_version;
   header_.settings = settings;
-  loss_counter_ = std::make_unique<StoreLossCounter>(store);
   continuation_ = std::make_unique<Continuation>();
   if (resumed) {
-    *continuation_ = continue_plan(*resumed, settings, store, *loss_counter_);
+    if (!adapters.stores.empty()) require_same_batches(*resumed, settings);
+    *continuation_ = continue_plan(*resumed, settings, store, StoreLossCounter(store));
     add_continuation(*resumed, *continuation_, header_);
   }
-  planner_ = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(), *loss_counter_,
-                                       options, continuation_->start);
-  total_steps_ = count_run_steps(*planner_, config.run, world.control());
+  if (adapters.stores.empty()) {
+    make_planner(options, store, world);
+  } else {
+    join_planners(options, decoder, adapters, world);
+  }
   if (continuation_->is_new) {
     header_.schedule_position = schedule_position(continuation_->start, config.run, total_steps_);
   }
@@ -98,6 +113,38 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
 }
 
 RunPlan::~RunPlan() = default;
+
+void RunPlan::make_planner(const PlanOptions& options, const TokenStore& store, World& world) {
+  loss_counters_.push_back(std::make_unique<StoreLossCounter>(store));
+  planner_ = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(),
+                                       *loss_counters_.back(), options, continuation_->start);
+  total_steps_ = count_run_steps(*planner_, config_.run, world.control());
+  num_steps_ = {total_steps_};
+}
+
+// Each adapter has the steps of its own run.
+void RunPlan::join_planners(const PlanOptions& options, const DecoderConfig& decoder,
+                            const AdapterStores& adapters, World& world) {
+  std::vector<JoinedPlan> plans;
+  std::int64_t first_example = 0;
+  for (std::size_t a = 0; a < adapters.stores.size(); ++a) {
+    const TokenStore& store = *adapters.stores[a];
+    const Config& own = adapters.configs[a];
+    PlanOptions own_options =
+        plan_options(own, decoder, options.num_ranks, options.max_tokens_per_micro_batch);
+    own_options.order_version = options.order_version;
+    loss_counters_.push_back(std::make_unique<StoreLossCounter>(store));
+    auto planner = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(),
+                                             *loss_counters_.back(), own_options);
+    num_steps_.push_back(count_run_steps(*planner, own.run, world.control()));
+    plans.push_back({std::move(planner), first_example, num_steps_.back()});
+    first_example += store.info().num_examples;
+  }
+  total_steps_ = std::ranges::max(num_steps_);
+  planner_ = std::move(plans.front().planner);
+  plans.erase(plans.begin());
+  planner_->join(std::move(plans), num_steps_.front());
+}
 
 // A newly configured budget holds from its step on. An unchanged one stays lowered.
 void RunPlan::keep_lowered_budget(PlanEntry& entry) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,13 +41,21 @@ struct ResumePoint {
   std::string base_digest = {};
 };
 
+// Several adapters that are trained together: the configuration of each one's own run, and its
+// store. The joined store has these one after another. Both are empty for one adapter or none.
+struct AdapterStores {
+  std::span<const Config> configs;
+  std::span<const std::unique_ptr<TokenStore>> stores;
+};
+
 class RunPlan {
  public:
   // Finds the shard size, and what memory decides (run_memory.h). Costs are the model's FLOPs.
   // Measured costs of the checkpoint are used instead if they are asked for and come from the same
-  // number of ranks. Collective. `store` must outlive it.
+  // number of ranks. Collective. The stores must outlive it.
   RunPlan(const Config& config, const DecoderConfig& decoder, const TokenStore& store,
-          const std::optional<ResumePoint>& resumed, const Device& device, World& world);
+          const std::optional<ResumePoint>& resumed, const Device& device, World& world,
+          const AdapterStores& adapters = {});
 
   ~RunPlan();
 
@@ -60,6 +69,8 @@ class RunPlan {
   std::int64_t first_budget() const { return header_.entries.back().first_budget(); }
   const PlanLayout& layout() const { return header_.entries.back().layout; }  // in force
   std::int64_t total_steps() const { return total_steps_; }
+  // Of each adapter's own run. One element, total_steps(), where several are not trained.
+  const std::vector<std::int64_t>& num_steps() const { return num_steps_; }
   // `config` with the shard size, and with what memory.fit chose.
   Config resolve(Config config) const;
 
@@ -75,6 +86,9 @@ class RunPlan {
   void set_measured_cost(const CostModel& cost, std::vector<double> speeds);
 
  private:
+  void make_planner(const PlanOptions& options, const TokenStore& store, World& world);
+  void join_planners(const PlanOptions& options, const DecoderConfig& decoder,
+                     const AdapterStores& adapters, World& world);
   void begin(PlanEntry entry);
   void keep_lowered_budget(PlanEntry& entry) const;
 
@@ -82,10 +96,11 @@ class RunPlan {
   ProcessMesh mesh_;
   std::int64_t first_step_ = 0;
   PlanHeader header_;
-  std::unique_ptr<LossCounter> loss_counter_;
+  std::vector<std::unique_ptr<LossCounter>> loss_counters_;  // of the planners' stores
   std::unique_ptr<Continuation> continuation_;
   std::unique_ptr<Planner> planner_;
   std::int64_t total_steps_ = 0;
+  std::vector<std::int64_t> num_steps_;
 };
 
 }  // namespace packtrain

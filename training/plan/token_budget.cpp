@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "collators/batch_builder.h"
+#include "framework/config/adapters.h"
 #include "framework/core/error.h"
 #include "framework/core/math.h"
 #include "framework/core/units.h"
@@ -31,13 +32,25 @@ namespace {
 
 }  // namespace
 
-std::int64_t max_useful_tokens(const Config& config, int num_ranks) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+// The most tokens of a micro-batch that one adapter's step can use.
+std::int64_t tokens_of_step(const Config& config, int num_ranks) {
   const BatchSection& batch = config.batch;
   const std::int64_t rows = std::min(batch.global_batch_size.value_or(1), kMost);
   std::int64_t step = batch.global_batch_tokens.value_or(rows * config.data.max_length);
   if (traits_of(batch.strategy).has_packs) step = (step + num_ranks - 1) / num_ranks;
   return std::min(std::max(step, config.data.max_length), kMost);
+}
+
+}  // namespace
+
+std::int64_t max_useful_tokens(const Config& config, int num_ranks) {
+  std::int64_t sum = 0;
+  for (const Config& own : adapter_configs(config)) sum += tokens_of_step(own, num_ranks);
+  return std::min(sum, kMost);
 }
 
 std::int64_t largest_token_budget(const Config& config, const DecoderConfig& decoder,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
@@ -82,7 +83,7 @@ StateSnapshot& RunSaver::snapshot() {
 }
 
 std::vector<ShardView> RunSaver::shards() const {
-  return saved_shards(model_.parameters().shards(), config_.adapter.is_used());
+  return saved_shards(model_.parameters().shards(), trains_adapter(config_));
 }
 
 std::vector<ShardView> RunSaver::own_shards() {

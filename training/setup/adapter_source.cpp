@@ -2,15 +2,20 @@
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "framework/config/adapters.h"
 #include "framework/core/error.h"
 #include "models/adapters/lora_targets.h"
 #include "models/adapters/lora_text.h"
 #include "models/adapters/lora_values.h"
+#include "models/families/stacked_experts.h"
+#include "models/families/weight_map.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/peft_folder.h"
 
@@ -29,6 +34,7 @@ std::int64_t whole_rank(const NumberOfName& rank) {
 
 LoraOptions lora_options(const AdapterSection& section) {
   LoraOptions options;
+  options.name = section.name;
   options.rank = section.rank;
   options.alpha = section.alpha;
   options.use_rslora = section.use_rslora;
@@ -49,6 +55,57 @@ LoraOptions lora_options(const AdapterSection& section) {
   return options;
 }
 
+[[noreturn]] void fail(const std::string& message, const std::string& advice) {
+  throw Error(ErrorCategory::kConfig, message, advice);
+}
+
+// A checkpoint to train further has one adapter, whose parameters have its name.
+void check_continued(const AdapterSection& section, const AdapterSource& source) {
+  if (source.adapters.size() > 1) {
+    fail(fmt::format("adapter.path: {} holds several adapters", section.path),
+         "Make a folder of one with `packtrain export --adapter NAME`, and give that.");
+  }
+  const std::string& saved = source.adapters.front().name;
+  if (section.name.empty() || section.name == saved) return;
+  fail(fmt::format("adapter.name is '{}', but the adapter of {} is named '{}'", section.name,
+                   section.path, saved),
+       "Leave adapter.name out.");
+}
+
+// The matrices whose rows are the rows of a batch.
+void check_has_rows(const DecoderConfig& decoder, const AdapterTargets& targets) {
+  const auto shapes = parameter_shapes(decoder);
+  for (const auto& [weight, modules] : targets.weights) {
+    if (weight.starts_with("layers.") && shapes.at(weight).size() == 2) continue;
+    fail(fmt::format("{}: adapter.targets has {}, which only an adapter alone may change",
+                     adapter_label(targets.name), modules.front().name),
+         "Leave it out, or train this adapter in a run of its own.");
+  }
+}
+
+// The parameters of experts do not have the adapter's name.
+void check_name(const AdapterTargets& targets) {
+  if (targets.name.empty()) return;
+  for (const auto& [weight, modules] : targets.weights) {
+    if (!is_weight_of_experts(weight)) continue;
+    fail(fmt::format("adapter.name is '{}', but adapter.targets has the experts {}", targets.name,
+                     modules.front().name),
+         "Leave adapter.name out.");
+  }
+}
+
+AdapterTargets targets_of_one(const DecoderConfig& decoder, const LoraOptions& options) {
+  try {
+    AdapterTargets targets = find_lora_targets(decoder, options);
+    check_has_rows(decoder, targets);
+    return targets;
+  } catch (const Error& error) {
+    const std::string label = adapter_label(options.name);
+    if (error.category() != ErrorCategory::kConfig || error.message().starts_with(label)) throw;
+    throw Error(ErrorCategory::kConfig, label + ": " + error.message(), error.advice());
+  }
+}
+
 void initialize_shard(const DecoderConfig& decoder, std::uint64_t seed, const ShardView& shard) {
   const ParameterSpec spec{shard.parameter, shard.shape};
   const bool in_place = shard.weight.scalar_type() == at::kFloat;
@@ -60,15 +117,25 @@ void initialize_shard(const DecoderConfig& decoder, std::uint64_t seed, const Sh
 
 }  // namespace
 
-std::optional<AdapterSource> find_adapter(const AdapterSection& section,
-                                          const DecoderConfig& base) {
-  if (!section.is_used()) return std::nullopt;
-  if (section.path.empty()) return AdapterSource{{}, {}, lora_options(section)};
+std::optional<AdapterSource> find_adapter(const Config& config, const DecoderConfig& base) {
+  if (!trains_adapter(config)) return std::nullopt;
+  const AdapterSection& section = config.adapter;
+  if (section.path.empty()) {
+    AdapterSource source;
+    for (const Config& own : adapter_configs(config)) {
+      source.adapters.push_back(lora_options(own.adapter));
+    }
+    return source;
+  }
   auto source = adapter_of_checkpoint(section.path);
-  if (source) return source;
+  if (source) {
+    check_continued(section, *source);
+    return source;
+  }
   if (is_peft_folder(section.path)) {
-    return AdapterSource{AdapterSource::Kind::kPeft, section.path,
-                         read_peft_options(section.path, base)};
+    LoraOptions options = read_peft_options(section.path, base);
+    options.name = section.name;
+    return AdapterSource{AdapterSource::Kind::kPeft, section.path, {std::move(options)}};
   }
   throw Error(
       ErrorCategory::kConfig,
@@ -82,12 +149,38 @@ std::optional<AdapterSource> adapter_of_checkpoint(const std::string& folder) {
   const TrainingState state = read_checkpoint_state(folder);
   if (state.adapter.empty()) return std::nullopt;
   return AdapterSource{AdapterSource::Kind::kCheckpoint, folder,
-                       parse_lora_options(state.adapter, folder)};
+                       parse_lora_list(state.adapter, folder)};
 }
 
-DecoderConfig with_adapter(DecoderConfig decoder, const LoraOptions& options) {
-  decoder.adapter = std::make_shared<const AdapterTargets>(find_lora_targets(decoder, options));
+DecoderConfig with_adapters(DecoderConfig decoder, std::span<const LoraOptions> adapters) {
+  if (adapters.size() == 1) {
+    decoder.adapter =
+        std::make_shared<const AdapterTargets>(find_lora_targets(decoder, adapters.front()));
+    check_name(*decoder.adapter);
+    return decoder;
+  }
+  if (decoder.experts.num_experts > 0 && decoder.experts.auxiliary_loss != 0) {
+    fail("adapters: the model trains on an auxiliary loss of all rows of a batch",
+         "Train one adapter alone, or set router_aux_loss_coef to 0 in the model's config.");
+  }
+  auto all = std::make_shared<AdapterTargets>();
+  for (const LoraOptions& options : adapters) {
+    all->several.push_back(targets_of_one(decoder, options));
+  }
+  decoder.adapter = std::move(all);
   return decoder;
+}
+
+DecoderConfig only_adapter(DecoderConfig decoder, const std::string& name) {
+  const auto all = decoder.adapter;
+  std::vector<std::string> names;
+  for (const AdapterTargets& one : all->several) {
+    names.push_back(one.name);
+    if (one.name == name) decoder.adapter = {all, &one};
+  }
+  if (decoder.adapter != all) return decoder;
+  fail(fmt::format("there is no adapter '{}'", name),
+       fmt::format("The adapters are {}.", fmt::join(names, ", ")));
 }
 
 std::vector<ShardView> saved_shards(std::vector<ShardView> shards, bool has_adapter) {

@@ -1,4 +1,4 @@
-// Where a run's adapter comes from: its options and its first values.
+// Where a run's adapters come from: their options and their first values.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,22 @@ namespace packtrain {
 struct AdapterSource {
   enum class Kind { kInitial, kCheckpoint, kPeft };
   Kind kind = Kind::kInitial;
-  std::string folder;  // a checkpoint, or a PEFT folder
-  LoraOptions options;
+  std::string folder;                      // a checkpoint, or a PEFT folder
+  std::vector<LoraOptions> adapters = {};  // one, or several that are trained together
 };
 
 // Nothing when the configuration has no adapter. Throws Error(kConfig) with the key. A PEFT folder
 // must fit the model `base`, which has no adapter (read_peft_options).
-std::optional<AdapterSource> find_adapter(const AdapterSection& section, const DecoderConfig& base);
-// The adapter of a checkpoint; nothing when it holds a whole model.
+std::optional<AdapterSource> find_adapter(const Config& config, const DecoderConfig& base);
+// The adapters of a checkpoint; nothing when it holds a whole model.
 std::optional<AdapterSource> adapter_of_checkpoint(const std::string& folder);
 
-// The decoder with the adapter. Throws as find_lora_targets().
-DecoderConfig with_adapter(DecoderConfig decoder, const LoraOptions& options);
+// The decoder with the adapters. Throws as find_lora_targets(). Throws Error(kConfig) also for
+// several adapters of what only one may have: the embedding, the head, experts, or an auxiliary
+// loss.
+DecoderConfig with_adapters(DecoderConfig decoder, std::span<const LoraOptions> adapters);
+// The decoder of several adapters with one of them. Throws Error(kConfig) when none has the name.
+DecoderConfig only_adapter(DecoderConfig decoder, const std::string& name);
 
 // Those of `shards` that a checkpoint holds: all, or with an adapter what is trained.
 std::vector<ShardView> saved_shards(std::vector<ShardView> shards, bool has_adapter);

@@ -98,14 +98,15 @@ void add_update(const ModelSource& source, const std::string& weight, const Lora
   if (is_weight_of_experts(weight)) {
     return add_update_of_experts(source, weight, modules.front(), value);
   }
+  const std::string& adapter = source.decoder.adapter->name;
   // An embedding's matrix is [inputs, outputs], those of linear layers [outputs, inputs].
   const at::Tensor matrix = weight == "embed.weight" ? value.t() : value;
   const at::Tensor a =
-      adapter_parameter(source, lora_a_name(weight), {total_rank(modules), matrix.size(1)},
+      adapter_parameter(source, lora_a_name(weight, adapter), {total_rank(modules), matrix.size(1)},
                         /*in_adapter=*/true);
   std::int64_t first = 0;
   for (const LoraModule& module : modules) {
-    const at::Tensor b = adapter_parameter(source, lora_b_name(weight, module),
+    const at::Tensor b = adapter_parameter(source, lora_b_name(weight, module, adapter),
                                            {module.num_rows, module.rank}, /*in_adapter=*/true);
     matrix.narrow(0, module.begin, module.num_rows)
         .add_(at::mm(b, a.narrow(0, first, module.rank)), module.scale);

@@ -158,7 +158,7 @@ ModelSource find_base(const ModelSection& model) {
 }
 
 void add_adapter(AdapterSource adapter, ModelSource& source) {
-  source.decoder = with_adapter(source.decoder, adapter.options);
+  source.decoder = with_adapters(source.decoder, adapter.adapters);
   source.adapter = std::move(adapter);
 }
 
@@ -178,7 +178,7 @@ ModelSource checkpoint_source(const std::string& folder, const Config& config) {
 
 ModelSource find_model(const Config& config) {
   ModelSource source = find_base(config.model);
-  auto adapter = find_adapter(config.adapter, source.decoder);
+  auto adapter = find_adapter(config, source.decoder);
   if (adapter) add_adapter(std::move(*adapter), source);
   return source;
 }

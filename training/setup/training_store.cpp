@@ -83,6 +83,12 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
   return join_stores(std::move(parts));
 }
 
+std::unique_ptr<TokenStore> open_joined_stores(std::span<const Config> own) {
+  std::vector<StorePart> parts;
+  for (const Config& config : own) parts.push_back({open_training_store(config.data)});
+  return join_stores(std::move(parts));
+}
+
 std::string share_fingerprint(const TokenStore& store, int local_rank, const std::string& host,
                               Communicator& control) {
   const bool reads = local_rank == 0 || control.rank() == 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "framework/config/config.h"
@@ -15,6 +16,9 @@ namespace packtrain {
 // Opens data.train. Several stores are joined (framework/data/joined_store.h). Throws Error(kData),
 // and Error(kConfig) when a store is named twice.
 std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
+
+// The stores of several adapters one after another, in the order of `own`: their data sections.
+std::unique_ptr<TokenStore> open_joined_stores(std::span<const Config> own);
 
 // The store's fingerprint. The first rank of each host (`local_rank` 0) reads the lengths for it,
 // and the store object of every rank caches the result. Collective. Throws the error of the first

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "framework/config/config.h"
@@ -15,23 +16,36 @@
 
 namespace packtrain {
 
+// The update of one adapter of several, or of all that is trained.
+struct UpdateStep {
+  double learning_rate = 0;
+  RefusalBounds bounds = {};
+};
+
 class OptimizerStep {
  public:
-  // `seed`: for the stochastic rounding of bfloat16 moments.
-  OptimizerStep(ShardedModel& model, const OptimizerSection& options, std::uint64_t seed);
+  // `options`: of each adapter, where several are trained together, else one element. `seed`: for
+  // the stochastic rounding of bfloat16 moments.
+  OptimizerStep(ShardedModel& model, std::span<const OptimizerSection> options, std::uint64_t seed);
 
   // Applies one update from the gradients of ShardedModel::train. `loss`: this rank's. `number`:
   // optimizer steps including this one, from 1. Collective. A step whose loss or norm is not finite
   // or exceeds its bound writes nothing on any rank. `details`: float32 [n], summed over the ranks
   // with the loss; undefined for none.
-  void run(const at::Tensor& loss, double learning_rate, std::int64_t number,
-           const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details = {},
-           const RefusalBounds& bounds = {});
+  // `updates`: one for each element of the constructor's options. Several adapters have norm,
+  // clipping and skipping of their own. `details` then begins with this rank's loss of each.
+  void run(const at::Tensor& loss, std::span<const UpdateStep> updates, std::int64_t number,
+           const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details = {});
 
  private:
+  struct Optimized {
+    std::unique_ptr<Optimizer> optimizer;
+    double max_grad_norm = 0;
+  };
   // What one call of Optimizer::update changes. Ranges are relative to its begin.
   struct Part {
     int unit = 0;  // the first one of several
+    int adapter = 0;
     std::int64_t begin = 0;
     std::int64_t numel = 0;
     std::size_t weight_buffer = 0;
@@ -43,11 +57,19 @@ class OptimizerStep {
   bool extends(const Part& part, const OptimizerRange& range) const;
   void add(const OptimizerRange& range);
   void make_views(Part& part) const;
-  void update(double learning_rate, std::int64_t number, const StepScalars& scalars);
+  at::Tensor squares_by_adapter();
+  // The outcome of the step, and the scalars of each adapter.
+  at::Tensor sum_up(const at::Tensor& loss, std::span<const UpdateStep> updates,
+                    const StepRequests& requests, const at::Tensor& details,
+                    std::vector<StepScalars>& scalars);
+  at::Tensor sum_up_adapters(const at::Tensor& loss, std::span<const UpdateStep> updates,
+                             const StepRequests& requests, const at::Tensor& details,
+                             std::vector<StepScalars>& scalars);
+  void update(std::span<const UpdateStep> updates, std::int64_t number,
+              std::span<const StepScalars> scalars);
 
   ShardedModel& model_;
-  std::unique_ptr<Optimizer> optimizer_;
-  double max_grad_norm_;
+  std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
 };
 

@@ -34,6 +34,19 @@ at::Tensor sum_by_source(std::span<const DeviceBatch> batches, std::int64_t num_
   return all;
 }
 
+at::Tensor sum_by_adapter(std::span<const DeviceBatch> batches, std::int64_t num_adapters) {
+  at::Tensor sums = at::zeros({num_adapters}, batches.front().loss_weight.options());
+  for (const DeviceBatch& batch : batches) {
+    const at::Tensor losses = at::mul(batch.row_losses, batch.loss_weight);
+    for (std::int64_t a = 0; a < num_adapters; ++a) {
+      const auto begin = batch.adapter_loss_rows.begin() + a;
+      if (begin[0] == begin[1]) continue;
+      sums.select(0, a).add_(losses.slice(0, begin[0], begin[1]).sum());
+    }
+  }
+  return sums;
+}
+
 std::vector<SourceLoss> mean_by_source(std::span<const double> sums,
                                        const std::vector<std::string>& sources) {
   std::vector<SourceLoss> losses;

@@ -24,6 +24,10 @@ at::Tensor request_row_losses(std::span<DeviceBatch> batches);
 // may be added.
 at::Tensor sum_by_source(std::span<const DeviceBatch> batches, std::int64_t num_sources);
 
+// Call it when the row losses of `batches` are written. Returns float32 [num_adapters] on their
+// device: the loss of each adapter, of several that are trained together.
+at::Tensor sum_by_adapter(std::span<const DeviceBatch> batches, std::int64_t num_adapters);
+
 // Means of the sums of sum_by_source(). Sources without rows are left out.
 std::vector<SourceLoss> mean_by_source(std::span<const double> sums,
                                        const std::vector<std::string>& sources);

@@ -1,4 +1,5 @@
-// Sums that ranks add up with the loss of a step: by source of the data, then by expert.
+// Sums that ranks add up with the loss of a step: by adapter or by source of the data, then by
+// expert.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,10 +18,16 @@ class StepDetails {
  public:
   // Both arguments must outlive the object.
   StepDetails(const TokenStore& store, const DecoderConfig& decoder)
-      : store_(store), decoder_(decoder) {}
+      : store_(store),
+        decoder_(decoder),
+        num_adapters_(decoder.adapter == nullptr ? 0 : std::ssize(decoder.adapter->several)) {}
 
-  // True with several sources. The sums then need the row losses of each batch.
-  bool by_source() const { return num_sources() > 1; }
+  // The number of adapters that are trained together; 0 for one. Their losses are the first sums.
+  std::int64_t num_adapters() const { return num_adapters_; }
+  // True with several sources, of one adapter or none.
+  bool by_source() const { return num_adapters_ == 0 && num_sources() > 1; }
+  // The sums need the row losses of each batch.
+  bool needs_row_losses() const { return by_source() || num_adapters_ > 0; }
   std::int64_t size() const;  // number of sums; 0: the step has none
   // The sums over batches that were trained on, float32 [size()] on their device. Call it on the
   // compute stream, and only when there are sums.
@@ -30,10 +37,11 @@ class StepDetails {
 
  private:
   std::int64_t num_sources() const { return std::ssize(store_.info().sources); }
-  std::int64_t num_source_sums() const { return by_source() ? 2 * num_sources() : 0; }
+  std::int64_t num_loss_sums() const { return by_source() ? 2 * num_sources() : num_adapters_; }
 
   const TokenStore& store_;
   const DecoderConfig& decoder_;
+  std::int64_t num_adapters_;
 };
 
 }  // namespace packtrain

@@ -27,13 +27,20 @@ struct StepRequests {
 // Outcome of a step over all ranks, as the device reports it. The host does not wait before read().
 class StepOutcome {
  public:
-  // `num_details`: length of the `details` that OptimizerStep::run gets.
-  explicit StepOutcome(Device& device, std::int64_t num_details = 0);
+  // `num_details`: length of the `details` that OptimizerStep::run gets. `num_adapters`: those that
+  // are trained together, or 0.
+  explicit StepOutcome(Device& device, std::int64_t num_details = 0, std::int64_t num_adapters = 0);
 
   // Copies `report` to the host after the work of `compute` so far. `report`: StepScalars::outcome
-  // of as many details. It may be freed in compute-stream order.
+  // of as many details, then a StepReport of each adapter. It may be freed in compute-stream order.
   void receive(const at::Tensor& report, Stream& compute);
 
+  // The report of one adapter of several.
+  struct AdapterValues {
+    double loss = 0;
+    double grad_norm = 0;
+    bool applied = true;
+  };
   struct Values {
     double loss = 0;
     double grad_norm = 0;   // before clipping
@@ -41,13 +48,15 @@ class StepOutcome {
     StepRequests requests;  // of any rank
     std::int64_t num_ranks_out_of_memory = 0;
     std::vector<double> details;
+    std::vector<AdapterValues> adapters = {};  // empty: several are not trained
   };
   // Waits for the latest receive().
   Values read();
 
  private:
+  std::int64_t num_details_;
   HostBuffer memory_;
-  at::Tensor host_;  // float32 [StepReport, details], view of memory_
+  at::Tensor host_;  // float32 [StepReport, details, StepReport of each adapter], view of memory_
   std::unique_ptr<Event> arrived_;
 };
 

@@ -45,4 +45,7 @@ def scalars_of(line: dict) -> dict[str, float]:
                    if key != "step" and not isinstance(value, (dict, list, str))}
         for source, loss in line.get("loss_by_source", {}).items():
             scalars[f"train/loss_by_source/{source}"] = loss
+        for name, numbers in line.get("adapters", {}).items():
+            for key in ("loss", "grad_norm", "learning_rate"):
+                scalars[f"adapters/{name}/{key}"] = numbers[key]
     return {tag: math.nan if value is None else float(value) for tag, value in scalars.items()}

@@ -31,6 +31,9 @@ def parse_config(text: str) -> dict[str, str]:
             settings[f"{section}.{key}"] = value
         elif line.endswith(":") and not line.startswith((" ", "#")):
             section = line[:-1]
+        elif ": " in line and not line.startswith("#"):  # a key without a section
+            key, value = line.split(": ", 1)
+            settings[key] = value
     return settings
 
 

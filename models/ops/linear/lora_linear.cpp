@@ -94,6 +94,16 @@ at::Tensor lora_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
   return dx;
 }
 
+void lora_add_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
+                         const LoraModules& modules, const LoraDropout& dropout,
+                         const GemmTiming& timing, const at::Tensor& dx) {
+  if (dropout.probability == 0) {
+    gemm_out(dx, grad_low_rank, a.value, {.addend = dx}, timing);
+    return;
+  }
+  dx.copy_(lora_backward_x(grad_low_rank, a, modules, dropout, timing, dx));
+}
+
 at::Tensor lora_linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                                const at::Tensor& s, const LoraModules& modules,
                                std::span<const Parameter* const> b, const GemmTiming& timing,

@@ -56,5 +56,9 @@ at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Param
 at::Tensor lora_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
                            const LoraModules& modules, const LoraDropout& dropout,
                            const GemmTiming& timing, const at::Tensor& sum);
+// Adds that part to `dx` in place.
+void lora_add_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
+                         const LoraModules& modules, const LoraDropout& dropout,
+                         const GemmTiming& timing, const at::Tensor& dx);
 
 }  // namespace packtrain

@@ -29,7 +29,7 @@ TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
             "config.yaml:1:1: unknown section 'optimiser'\n  Did you mean optimizer?");
   EXPECT_EQ(
       load_error("\n\nentirely: {different: 1}"),
-      "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, adapter, data, "
+      "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, adapter, adapters, data, "
       "batch, optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
       "samples, debug, fault.");
 }
@@ -42,7 +42,7 @@ TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
             "  Did you mean optimizer.learning_rate?");
   EXPECT_EQ(load_error("name: adamw"),
             "config.yaml:1:1: unknown section 'name'\n"
-            "  Did you mean optimizer.name or schedule.name?");
+            "  Did you mean adapter.name or optimizer.name or schedule.name?");
   EXPECT_EQ(load_error("run: {savesteps: 1}"),
             "config.yaml:1:7: unknown key 'run.savesteps'\n"
             "  Did you mean checkpoint.save_steps?");
@@ -166,7 +166,8 @@ TEST(ConfigKeys, KeysOfLaterVersionsSaySo) {
 TEST(ConfigKeys, EveryDefaultIsWrittenOut) {
   const std::string yaml = dump_config(Config());
   for (const std::string& key : config_keys()) {
-    const std::string line = "\n  " + key.substr(key.find('.') + 1) + ": ";
+    const bool has_section = key.find('.') != std::string::npos;
+    const std::string line = (has_section ? "\n  " : "\n") + key.substr(key.find('.') + 1) + ": ";
     EXPECT_NE(yaml.find(line), std::string::npos) << key;
   }
 }

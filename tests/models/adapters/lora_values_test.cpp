@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace packtrain {
 namespace {
@@ -33,6 +34,22 @@ TEST(LoraValues, AModuleHasTheSameValuesWithAnyOthers) {
   const at::Tensor q_alone = values_of(targets_with({q}), 0, 4 * kInputs);
   const at::Tensor v_alone = values_of(targets_with({v}), 0, 2 * kInputs);
   EXPECT_TRUE(at::cat({q_alone, v_alone}).equal(both));
+}
+
+TEST(LoraValues, OfSeveralAdaptersAreThoseOfEachAlone) {
+  AdapterTargets several;
+  for (const char* name : {"de", "fr"}) {
+    several.several.push_back(targets_with({{"q", 0, 8, 4, 1}}));
+    several.several.back().name = name;
+  }
+  const auto values = [&](const AdapterTargets& targets, const std::string& name) {
+    const at::Tensor filled = at::empty({4 * kInputs}, at::kFloat);
+    initialize_adapter(targets, {"w.lora_A." + name, {4, kInputs}}, 3, 0, filled);
+    return filled;
+  };
+  EXPECT_TRUE(values(several, "de").equal(values(several.several[0], "de")));
+  EXPECT_TRUE(values(several, "fr").equal(values(several.several[1], "fr")));
+  EXPECT_FALSE(values(several, "de").equal(values(several, "fr")));
 }
 
 TEST(LoraValues, RangesAreThoseOfTheWhole) {

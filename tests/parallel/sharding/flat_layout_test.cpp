@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "framework/core/error.h"
 #include "parallel/sharding/owned_layout.h"
@@ -53,6 +54,18 @@ TEST(FlatLayout, GroupRangesCoverTheShardAndAgreeWithTheParameters) {
       EXPECT_EQ(covered, layout.shard_numel);
     }
   }
+}
+
+TEST(FlatLayout, TheParametersOfAnAdapterAreOneRange) {
+  std::vector<ParameterSpec> specs;
+  for (const int adapter : {0, 1, 0, 1}) {
+    specs.push_back({.name = std::to_string(specs.size()), .shape = {100, 30}, .adapter = adapter});
+  }
+  const auto ranges = group_ranges(make_flat_layout(specs, 1), 0);
+  ASSERT_EQ(ranges.size(), 2U);
+  EXPECT_EQ(ranges[0].adapter, 0);
+  EXPECT_EQ(ranges[1].adapter, 1);
+  EXPECT_GE(ranges[0].numel, 2 * 3000);
 }
 
 ParameterSpec encoded(DataType type) {

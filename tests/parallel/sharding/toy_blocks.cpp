@@ -135,6 +135,7 @@ std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
     std::vector<ParameterSpec> specs = {{.name = name + ".weight",
                                          .shape = {hidden, hidden},
                                          .trainable = !frozen,
+                                         .adapter = l % options.num_adapters,
                                          .encoding = options.layer_encoding}};
     if (options.bias) specs.push_back(vector(name + ".bias", true));
     blocks.push_back(std::make_unique<TanhBlock>(name, std::move(specs)));

@@ -20,6 +20,7 @@ struct ToyOptions {
   bool frozen_first = false;
   ParameterEncoding layer_encoding = {};  // of the layers' matrices; the rest is float32
   bool bias = false;                      // layers have one, which is trained
+  int num_adapters = 1;                   // the matrix of layer l is of number l % num_adapters
 };
 
 // The batch's `loss_weight`, viewed as [T, hidden], is what the first block scales.

@@ -6,11 +6,15 @@
 #include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "parallel/communicators/forwarding_communicator.h"
 #include "parallel/communicators/world.h"
@@ -19,6 +23,8 @@
 
 namespace packtrain {
 namespace {
+
+constexpr std::array kUpdates = {UpdateStep{.learning_rate = 0.1}};
 
 class OptimizerStepTest : public ::testing::Test {
  protected:
@@ -34,8 +40,8 @@ class OptimizerStepTest : public ::testing::Test {
   }
 
   StepOutcome::Values step(double loss) {
-    OptimizerStep step(model_, options_, /*seed=*/0);
-    step.run(at::full({}, loss, at::kFloat), 0.1, 1, {}, outcome_);
+    OptimizerStep step(model_, std::span(&options_, 1), /*seed=*/0);
+    step.run(at::full({}, loss, at::kFloat), kUpdates, 1, {}, outcome_);
     return outcome_.read();
   }
 
@@ -62,8 +68,8 @@ TEST_F(OptimizerStepTest, ReportsTheNormBeforeClippingAndClipsToTheBound) {
 
 TEST_F(OptimizerStepTest, PassesDetailsOnTogetherWithTheLoss) {
   StepOutcome outcome(*device_, 3);
-  OptimizerStep(model_, options_, /*seed=*/0)
-      .run(at::full({}, 2.5, at::kFloat), 0.1, 1, {.stop = true}, outcome,
+  OptimizerStep(model_, std::span(&options_, 1), /*seed=*/0)
+      .run(at::full({}, 2.5, at::kFloat), kUpdates, 1, {.stop = true}, outcome,
            at::full({3}, 7.5, at::kFloat));
   const StepOutcome::Values values = outcome.read();
   EXPECT_EQ(values.details, std::vector<double>(3, 7.5));
@@ -78,14 +84,90 @@ TEST_F(OptimizerStepTest, PassesEveryCombinationOfRequestsOn) {
   for (int bits = 0; bits < 8; ++bits) {
     const StepRequests asked{
         .stop = (bits & 1) != 0, .save = (bits & 2) != 0, .out_of_memory = (bits & 4) != 0};
-    OptimizerStep(model_, options_, /*seed=*/0)
-        .run(at::full({}, 2.5, at::kFloat), 0.1, 1, asked, outcome);
+    OptimizerStep(model_, std::span(&options_, 1), /*seed=*/0)
+        .run(at::full({}, 2.5, at::kFloat), kUpdates, 1, asked, outcome);
     const StepOutcome::Values values = outcome.read();
     EXPECT_EQ(values.requests.stop, asked.stop) << bits;
     EXPECT_EQ(values.requests.save, asked.save) << bits;
     EXPECT_EQ(values.requests.out_of_memory, asked.out_of_memory) << bits;
     EXPECT_EQ(values.num_ranks_out_of_memory, asked.out_of_memory ? 1 : 0) << bits;
   }
+}
+
+// Layers 0 and 2 are of the first adapter with the first and last vector, 1 and 3 of the second.
+class StepOfSeveralAdapters : public OptimizerStepTest {
+ protected:
+  StepOfSeveralAdapters()
+      : two_(test::make_toy_blocks({.num_layers = 4, .num_adapters = 2}), *device_,
+             {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
+             {.optimizer_state = adamw_state(at::kFloat)}),
+        outcome_of_two_(*device_, 2, 2) {
+    for (const ShardView& shard : two_.parameters().shards()) shard.weight.fill_(0.5);
+  }
+
+  // Fills the gradient of each adapter's matrices.
+  void fill_gradients(double first, double second) {
+    two_.gradient().zero_();
+    for (const OptimizerRange& range : two_.parameters().optimizer_ranges()) {
+      if (range.group != OptimizerGroup::kDecay) continue;
+      two_.gradient().narrow(0, range.begin, 64).fill_(range.adapter == 0 ? first : second);
+    }
+  }
+
+  StepOutcome::Values step(std::vector<float> losses, const RefusalBounds& of_second = {}) {
+    const std::array options = {options_, options_};
+    const std::array updates = {UpdateStep{0.1, {}}, UpdateStep{0.2, of_second}};
+    OptimizerStep step(two_, options, /*seed=*/0);
+    step.run(at::full({}, losses[0] + losses[1], at::kFloat), updates, 1, {}, outcome_of_two_,
+             at::tensor(losses));
+    return outcome_of_two_.read();
+  }
+
+  // How far the step moved the matrix of a layer.
+  double moved(const std::string& layer) {
+    for (const ShardView& shard : two_.parameters().shards()) {
+      if (shard.parameter == layer + ".weight") return (shard.weight[0].item<double>() - 0.5);
+    }
+    return 0;
+  }
+
+  ShardedModel two_;
+  StepOutcome outcome_of_two_;
+};
+
+TEST_F(StepOfSeveralAdapters, HasANormForEach) {
+  fill_gradients(3.0, 4.0);
+  const StepOutcome::Values values = step({1.5F, 2.5F});
+  EXPECT_EQ(values.details, (std::vector<double>{1.5, 2.5}));
+  ASSERT_EQ(values.adapters.size(), 2U);
+  EXPECT_NEAR(values.adapters[0].grad_norm, 3 * std::sqrt(128.0), 1e-3);
+  EXPECT_NEAR(values.adapters[1].grad_norm, 4 * std::sqrt(128.0), 1e-3);
+  EXPECT_NEAR(values.grad_norm, 5 * std::sqrt(128.0), 1e-3);
+  EXPECT_EQ(values.adapters[1].loss, 2.5);
+}
+
+TEST_F(StepOfSeveralAdapters, UpdatesEachByItsOwnRate) {
+  options_.weight_decay = 0;
+  fill_gradients(1.0, 1.0);
+  step({1.0F, 1.0F});
+  EXPECT_NEAR(moved("layer0"), -0.1, 1e-4);
+  EXPECT_NEAR(moved("layer1"), -0.2, 1e-4);
+  EXPECT_NEAR(moved("layer3"), -0.2, 1e-4);
+}
+
+TEST_F(StepOfSeveralAdapters, SkipsTheOneThatIsNotFiniteOrAboveItsBound) {
+  options_.weight_decay = 0;
+  fill_gradients(1.0, std::numeric_limits<double>::quiet_NaN());
+  StepOutcome::Values values = step({1.0F, 1.0F});
+  EXPECT_TRUE(values.adapters[0].applied);
+  EXPECT_FALSE(values.adapters[1].applied);
+  EXPECT_NEAR(moved("layer0"), -0.1, 1e-4);
+  EXPECT_EQ(moved("layer1"), 0);
+  fill_gradients(1.0, 1.0);
+  values = step({1.0F, 1.0F}, {.loss = 0.5});
+  EXPECT_TRUE(values.adapters[0].applied);
+  EXPECT_FALSE(values.adapters[1].applied);
+  EXPECT_EQ(moved("layer1"), 0);
 }
 
 // Stands for very many ranks: this one, and others whose requests a test sets.
@@ -114,8 +196,8 @@ class RequestsOfManyRanks : public OptimizerStepTest {
          std::make_unique<ManyRanks>(world_->connect(Backend::kLocal),
                                      std::array<float, 3>{stops, saves, out_of_memory})},
         {.optimizer_state = adamw_state(at::kFloat)});
-    OptimizerStep(model, options_, /*seed=*/0)
-        .run(at::full({}, 2.5, at::kFloat), 0.1, 1, {}, outcome_);
+    OptimizerStep(model, std::span(&options_, 1), /*seed=*/0)
+        .run(at::full({}, 2.5, at::kFloat), kUpdates, 1, {}, outcome_);
     return outcome_.read();
   }
 };

@@ -1,0 +1,83 @@
+// `adapters`: the settings of each of several adapters.
+#include "framework/config/adapters.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/framework/config/config_text.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kTwo =
+    "adapter: {alpha: 7, targets: [q_proj]}\n"
+    "optimizer: {learning_rate: 1.0e-3}\n"
+    "batch: {global_batch_size: 16}\n"
+    "data: {train: a}\n"
+    "adapters:\n"
+    "  - {name: de, rank: 4, rank_pattern: {q_proj: 2}, train: [{path: b, repeats: 2}]}\n"
+    "  - {name: fr, learning_rate: 2.0e-4, global_batch_tokens: 100, schedule: {name: constant}}\n";
+
+TEST(Adapters, EachHasItsOwnSettingsOverThoseOfTheSections) {
+  const std::vector<Config> own = adapter_configs(load(kTwo));
+  ASSERT_EQ(own.size(), 2U);
+  EXPECT_EQ(own[0].adapter.name, "de");
+  EXPECT_EQ(own[0].adapter.rank, 4);
+  EXPECT_EQ(own[0].adapter.rank_pattern, (std::vector<NumberOfName>{{"q_proj", 2}}));
+  EXPECT_EQ(own[0].data.train, (std::vector<TrainStore>{{.path = "b", .repeats = 2}}));
+  EXPECT_EQ(own[0].optimizer.learning_rate, 1e-3);
+  EXPECT_EQ(own[1].adapter.rank, AdapterSection().rank);
+  EXPECT_EQ(own[1].adapter.alpha, 7);
+  EXPECT_EQ(own[1].data.train, std::vector<TrainStore>{{.path = "a"}});
+  EXPECT_EQ(own[1].optimizer.learning_rate, 2e-4);
+  EXPECT_EQ(own[1].batch.global_batch_tokens, 100);
+  EXPECT_FALSE(own[1].batch.global_batch_size);
+  EXPECT_EQ(own[1].schedule.name, ScheduleKind::kConstant);
+  EXPECT_EQ(own[0].schedule.name, ScheduleSection().name);
+}
+
+TEST(Adapters, TheConfigurationOfOneIsItsOwn) {
+  const Config config = load("adapter: {kind: lora, rank: 3}");
+  const std::vector<Config> own = adapter_configs(config);
+  ASSERT_EQ(own.size(), 1U);
+  EXPECT_EQ(dump_config(own.front()), dump_config(config));
+}
+
+TEST(Adapters, AreWrittenAsTheyAreRead) {
+  const Config config = load(kTwo);
+  const Config again = load(dump_config(config));
+  EXPECT_EQ(again.adapters, config.adapters);
+  EXPECT_EQ(dump_config(again), dump_config(config));
+}
+
+TEST(Adapters, TheCommandLineReplacesAll) {
+  const Config config = load(kTwo, {"adapters=[{name: x, rank: 2}, {name: y}]"});
+  ASSERT_EQ(config.adapters.size(), 2U);
+  EXPECT_EQ(config.adapters[0].name, "x");
+  EXPECT_TRUE(load(kTwo, {"adapters=[]"}).adapters.empty());
+}
+
+TEST(Adapters, EqualNamesAreRefusedWithThePlace) {
+  EXPECT_EQ(load_error("adapters: [{name: a}, {name: a}]"),
+            "config.yaml:1:11: adapters: two adapters are named 'a'\n"
+            "  Give each a name of its own: initial values and files depend on it.");
+}
+
+TEST(Adapters, AnUnknownKeyNamesTheNearestOne) {
+  EXPECT_EQ(load_error("adapters: [{name: a, rnak: 1}]"),
+            "config.yaml:1:11: adapters: 'rnak' of 'a' is no key of an adapter\n"
+            "  Did you mean rank?");
+}
+
+TEST(Adapters, TheSettingsOfEachMustAgree) {
+  const std::string error = load_error(
+      "run: {max_steps: 5}\nadapters: [{name: a, schedule: {warmup_steps: 9}}, {name: b}]");
+  EXPECT_NE(error.find("adapters: 'a': schedule.warmup_steps is 9"), std::string::npos) << error;
+}
+
+TEST(Adapters, ANameIsThatOfAFolder) {
+  EXPECT_NE(load_error("adapter: {name: a/b}").find("adapter.name is 'a/b'"), std::string::npos);
+  EXPECT_NE(load_error("adapters: [{name: ../x}]").find("is no name"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace packtrain
