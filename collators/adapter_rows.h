@@ -10,7 +10,7 @@ namespace packtrain {
 
 // Fills adapter_rows and adapter_loss_rows. `pieces` are those of the batch, in the order of the
 // parts. Writes nothing without parts.
-void add_adapter_rows(const MicroBatch& pieces, std::span<const StepPart> parts,
-                      PackedBatch& batch);
+void fill_adapter_rows(const MicroBatch& pieces, std::span<const StepPart> parts,
+                       PackedBatch& batch);
 
 }  // namespace packtrain

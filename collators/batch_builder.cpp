@@ -27,11 +27,12 @@ struct Shape {
   std::size_t num_token_weights = 0;  // num_loss_tokens, or 0
   std::size_t num_row_seeds = 0;      // num_rows, or 0
   std::size_t num_pieces = 0;
+  std::size_t num_adapter_rows = 0;  // adapters and 1, or 0
   std::int64_t num_real_tokens = 0;
 };
 
 Shape shape_of(std::span<const PieceView> views, std::span<const SegmentRun> segments,
-               const CollatorOptions& options) {
+               std::size_t num_parts, const CollatorOptions& options) {
   Shape shape{.num_segments = segments.size(), .num_pieces = views.size()};
   for (const PieceView& view : views) {
     shape.num_real_tokens += static_cast<std::int64_t>(view.length());
@@ -49,6 +50,7 @@ Shape shape_of(std::span<const PieceView> views, std::span<const SegmentRun> seg
   }
   shape.num_rows = static_cast<std::size_t>(rows);
   shape.num_row_seeds = options.row_seeds ? shape.num_rows : 0;
+  shape.num_adapter_rows = num_parts == 0 ? 0 : num_parts + 1;
   if (rows > used) ++shape.num_segments;
   return shape;
 }
@@ -84,6 +86,8 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.token_weight, shape.num_token_weights);
   layout.place(batch.row_seeds, shape.num_row_seeds);
   layout.place(batch.examples, 2 * shape.num_pieces);
+  layout.place(batch.adapter_rows, shape.num_adapter_rows);
+  layout.place(batch.adapter_loss_rows, shape.num_adapter_rows);
   return layout.used();
 }
 
@@ -236,7 +240,8 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     views.emplace_back(store, piece);
   }
 
-  PackedBatch batch = allocate_batch(shape_of(views, segments, options), allocate);
+  PackedBatch batch =
+      allocate_batch(shape_of(views, segments, normalization.parts.size(), options), allocate);
   Writer writer(batch);
   LabelWeights own;
   LabelWeights& label_weights = options.label_weights == nullptr ? own : *options.label_weights;
@@ -263,7 +268,7 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
   if (options.row_seeds) {
     fill_row_seeds(pieces, normalization.parts, *options.row_seeds, batch);
   }
-  add_adapter_rows(pieces, normalization.parts, batch);
+  fill_adapter_rows(pieces, normalization.parts, batch);
   batch.pieces = pieces;
   return batch;
 }

@@ -40,10 +40,10 @@ struct PackedBatch {
   // of dropout are made of them, so that they do not depend on the packing. Padding has 0.
   std::span<std::int32_t> row_seeds;
   std::span<std::int32_t> examples;  // [2, pieces] first row and end row of each piece
-  // Where several adapters are trained together: [adapters + 1] the first row of each, and of its
-  // supervised rows in loss_index. The last ones are the ends. Else empty.
-  std::vector<std::int64_t> adapter_rows;
-  std::vector<std::int64_t> adapter_loss_rows;
+  // Where several adapters are trained together: [adapters + 1] the first row of each, and the
+  // first of its supervised rows in loss_index. The last ones are the ends. Else empty.
+  std::span<std::int32_t> adapter_rows;
+  std::span<std::int32_t> adapter_loss_rows;
   std::vector<SegmentPrefix> prefixes;  // of segments that have one, in their order
   std::int32_t max_seqlen = 0;          // keys of a segment, at most; the dummy sequence included
   std::int64_t num_real_tokens = 0;     // without the dummy sequence

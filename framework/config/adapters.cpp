@@ -25,6 +25,7 @@ constexpr std::size_t kLongestName = 64;
 
 constexpr std::array kOwnKeys = {
     "data.train",
+    "data.validation",
     "adapter.rank",
     "adapter.alpha",
     "adapter.targets",
@@ -217,8 +218,11 @@ void check_adapters(const Config& config) {
   if (!config.adapter.save.empty()) {
     refuse("adapter.save", "All adapters share the model's own weights, which stay frozen.");
   }
-  if (!config.data.validation.empty()) {
-    refuse("data.validation", "Evaluate each adapter after `packtrain export`.");
+  if (config.checkpoint.keep_best > 0) {
+    refuse("checkpoint.keep_best", "Their best steps differ: set it to 0.");
+  }
+  if (config.run.early_stopping_patience > 0) {
+    refuse("run.early_stopping_patience", "Their best steps differ: set it to 0.");
   }
   if (!config.samples.steps.is_never()) refuse("samples.steps", "Set it to 0.");
   if (config.batch.cost == CostSource::kMeasured) {
@@ -231,9 +235,6 @@ void check_adapters(const Config& config) {
     refuse("guard.non_finite: rewind", "Set stop or skip.");
   }
   if (config.metrics.example_losses) refuse("metrics.example_losses", "Set it to false.");
-  if (config.run.cuda_graphs == CudaGraphs::kOn) {
-    refuse("run.cuda_graphs: on", "Set it to auto.");
-  }
 }
 
 void require_one_adapter(const Config& config, const std::string& what) {

@@ -154,8 +154,14 @@ void check_resident_embeddings(const ParallelSection& parallel, const SettingPla
        "Set parallel.zero_stage: 3, or parallel.resident_embeddings: true.");
 }
 
+// Of the configuration, or of one of several adapters.
+bool has_validation(const Config& config) {
+  return std::ranges::any_of(adapter_configs(config),
+                             [](const Config& own) { return !own.data.validation.empty(); });
+}
+
 void check_evaluation(const Config& config, const SettingPlaces& places) {
-  if (!config.data.validation.empty()) return;
+  if (has_validation(config)) return;
   if (config.run.evaluate_at_start) {
     fail(fmt::format("{}, but data.validation names no token store to evaluate on",
                      stated("run.evaluate_at_start", true, places)),

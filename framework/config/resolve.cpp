@@ -142,7 +142,11 @@ void settle_memory_fit(Config& config, const SettingPlaces& places) {
 void check_each_adapter(const Config& config, const SettingPlaces& places) {
   check_adapters(config);
   if (config.adapters.empty()) return;
-  for (const Config& own : adapter_configs(config)) {
+  for (Config own : adapter_configs(config)) {
+    if (own.data.validation.empty()) {  // one without is not evaluated
+      own.run.evaluate_steps = {};
+      own.run.evaluate_at_start = false;
+    }
     try {
       check_settings_agree(own, places);
     } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/data/attention_segment.h"
+#include "models/block/adapter_rows.h"
 
 namespace packtrain {
 
@@ -53,11 +54,10 @@ struct DeviceBatch {
   // int32 [2, P]: start and end rows of each example, or of each piece of one, in rising order.
   // Pads are in no example. Undefined: the examples are the sequences.
   at::Tensor examples;
-  // Rows by adapter, where several are trained together: adapter a has rows [a] up to [a + 1] of
-  // the batch, and of the supervised rows. Pads are of none. Empty: all rows are of the first
-  // adapter.
-  std::vector<std::int64_t> adapter_rows;
-  std::vector<std::int64_t> adapter_loss_rows;
+  // Where several adapters are trained together: of all rows, and of the supervised ones in
+  // loss_index. Pads at the end are of none.
+  AdapterRows adapter_rows;
+  AdapterRows adapter_loss_rows;
   // int32 [T] random bits of each row for masks of dropout (collators/packed_batch.h). Undefined:
   // no dropout.
   at::Tensor row_seeds;

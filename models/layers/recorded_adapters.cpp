@@ -1,32 +1,41 @@
 #include "models/layers/recorded_adapters.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "models/block/operator_context.h"
+#include "models/layers/declared_parameters.h"
+#include "models/ops/experts/grouped_matmul.h"
 #include "models/ops/gradient.h"
+#include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_linear.h"
+#include "models/ops/matmul/matmul.h"
+#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 
-struct AdapterUpdate {
-  WeightUpdate update;
-  LoraParameters parameters;
+// The update of one adapter.
+struct OwnUpdate {
+  LoraModules modules;
+  LoraParameters parameters = {};
+  double dropout = 0;
+  int adapter = 0;
+  std::int64_t first_column = 0;  // in s
 
-  const LoraModules& modules() const { return *update.modules; }
-  std::int64_t rank() const { return total_rank(modules()); }
-  std::vector<const Parameter*> b_of(const OperatorContext& run) const {
-    std::vector<const Parameter*> b;
-    for (const ParameterId id : parameters.b) b.push_back(&run.parameter(id));
-    return b;
-  }
+  std::int64_t rank() const { return total_rank(modules); }
 };
 
 namespace {
+
+// Above this rank of all adapters, products with A of each adapter's rows are less work than one
+// product of all rows with all A, of which a row needs those of its adapter.
+constexpr std::int64_t kMaxJoinedRank = 256;
 
 // The rows of one adapter.
 struct Slice {
@@ -36,92 +45,171 @@ struct Slice {
   at::Tensor of(const at::Tensor& rows) const { return rows.narrow(0, begin, numel); }
 };
 
-// All rows are of the first adapter where the batch does not say.
-Slice slice_of(const DeviceBatch& batch, bool selected, std::size_t adapter,
-               std::int64_t num_rows) {
-  const std::vector<std::int64_t>& begins = selected ? batch.adapter_loss_rows : batch.adapter_rows;
-  if (begins.empty()) return adapter == 0 ? Slice{0, num_rows} : Slice{};
-  return {begins.at(adapter), begins.at(adapter + 1) - begins.at(adapter)};
-}
-
-LoraDropout dropout_of(const DeviceBatch& batch, bool selected, double probability,
-                       const Slice& slice) {
-  if (probability == 0 || !batch.row_seeds.defined()) return {};
-  const at::Tensor seeds =
-      selected ? batch.row_seeds.index_select(0, batch.loss_index) : batch.row_seeds;
-  return {slice.of(seeds), probability};
-}
-
-at::Tensor columns(const at::Tensor& s, const Slice& slice, std::int64_t rank) {
-  return slice.of(s).narrow(1, 0, rank);
-}
-
-// s of all adapters.
-at::Tensor low_rank_rows(const OperatorContext& run, const std::vector<AdapterUpdate>& all,
-                         const at::Tensor& x, std::int64_t rank, bool selected) {
-  at::Tensor s = at::empty({x.size(0), rank}, x.options());
-  for (std::size_t a = 0; a < all.size(); ++a) {
-    const AdapterUpdate& one = all[a];
-    const Slice slice = slice_of(run.batch(), selected, a, x.size(0));
-    if (one.update.modules == nullptr || slice.numel == 0) continue;
-    const LoraDropout dropout = dropout_of(run.batch(), selected, one.update.dropout, slice);
-    columns(s, slice, one.rank())
-        .copy_(lora_low_rank(slice.of(x), run.parameter(one.parameters.a), one.modules(), dropout,
-                             run.options().gemm_timing));
-  }
-  return s;
-}
-
-// Writes dA of all adapters.
-void write_a(const OperatorContext& run, const std::vector<AdapterUpdate>& all,
-             const at::Tensor& grad_s, const at::Tensor& x, bool selected) {
-  for (std::size_t a = 0; a < all.size(); ++a) {
-    const AdapterUpdate& one = all[a];
-    if (one.update.modules == nullptr) continue;
-    const Parameter& parameter = run.parameter(one.parameters.a);
-    const Slice slice = slice_of(run.batch(), selected, a, x.size(0));
-    if (slice.numel == 0) {
-      write_zero_gradient(parameter);
-      continue;
-    }
-    const LoraDropout dropout = dropout_of(run.batch(), selected, one.update.dropout, slice);
-    lora_backward_a(columns(grad_s, slice, one.rank()), slice.of(x), parameter, one.modules(),
-                    dropout, run.options().gemm_timing);
-  }
+Slice slice_of(const AdapterRows& rows, const OwnUpdate& own) {
+  const std::vector<std::int64_t> begins = rows.first_rows();
+  const std::int64_t begin = begins.at(own.adapter);
+  return {begin, begins.at(own.adapter + 1) - begin};
 }
 
 }  // namespace
 
-RecordedAdapters::RecordedAdapters(OperatorTape& tape, const std::string& name, Value x,
-                                   std::vector<WeightUpdate> updates)
-    : selected_(tape.shape(x).num_rows != tape.num_rows()) {
-  const ValueShape in = tape.shape(x);
-  auto list = std::make_shared<std::vector<AdapterUpdate>>();
-  std::int64_t rank = 0;
-  for (WeightUpdate& update : updates) {
-    LoraParameters parameters;
-    if (update.modules != nullptr) {
-      const int number = static_cast<int>(list->size());
-      parameters = declare_lora(tape, name, *update.modules, in.width, update.adapter, number);
-      rank = std::max(rank, total_rank(*update.modules));
+class JoinedUpdates {
+ public:
+  JoinedUpdates(OperatorTape& tape, const std::string& name, std::int64_t in,
+                const std::vector<WeightUpdate>& updates, bool selected)
+      : num_adapters_(std::ssize(updates)), selected_(selected) {
+    for (std::size_t i = 0; i < updates.size(); ++i) {
+      if (updates[i].modules == nullptr) continue;
+      OwnUpdate own{.modules = *updates[i].modules,
+                    .dropout = updates[i].dropout,
+                    .adapter = static_cast<int>(i),
+                    .first_column = total_rank(modules_)};
+      for (LoraModule& module : own.modules) module.adapter = own.adapter;
+      own.parameters = declare_lora(tape, name, own.modules, in, updates[i].adapter, own.adapter);
+      modules_.insert(modules_.end(), own.modules.begin(), own.modules.end());
+      drops_ = drops_ || own.dropout > 0;
+      own_.push_back(std::move(own));
     }
-    list->push_back({std::move(update), std::move(parameters)});
   }
-  updates_ = list;
+
+  const std::vector<OwnUpdate>& own() const { return own_; }
+  // Of all adapters.
+  const LoraModules& modules() const { return modules_; }
+  std::vector<const Parameter*> b_of(const OperatorContext& run) const {
+    std::vector<const Parameter*> b;
+    for (const OwnUpdate& own : own_) {
+      for (const ParameterId id : own.parameters.b) b.push_back(&run.parameter(id));
+    }
+    return b;
+  }
+  // The matrices A of all adapters [R, in], without a gradient.
+  Parameter joined_a(const OperatorContext& run) const {
+    std::vector<at::Tensor> values;
+    for (const OwnUpdate& own : own_) values.push_back(run.parameter(own.parameters.a).value);
+    return {at::cat(values), {}};
+  }
+  // A rehearsal's batch does not say whose its rows are: they are of the first adapter.
+  AdapterRows rows_of(const OperatorContext& run) const {
+    const DeviceBatch& batch = run.batch();
+    const AdapterRows& rows = selected_ ? batch.adapter_loss_rows : batch.adapter_rows;
+    if (rows.are_several()) return rows;
+    const std::int64_t num_rows = selected_ ? batch.loss_index.size(0) : batch.num_rows();
+    const at::Tensor begins = at::full({num_adapters_ + 1}, num_rows, batch.input_ids.options());
+    begins.select(0, 0).zero_();
+    return {begins};
+  }
+  bool drops(const OperatorContext& run) const { return drops_ && run.batch().row_seeds.defined(); }
+  bool multiplies_slices(const OperatorContext& run) const {
+    if (drops(run)) return true;
+    return !rows_of(run).on_host.empty() && total_rank(modules_) > kMaxJoinedRank;
+  }
+
+  // s of all adapters.
+  at::Tensor low_rank(const OperatorContext& run, const at::Tensor& x) const {
+    const GemmTiming& timing = run.options().gemm_timing;
+    if (!multiplies_slices(run)) {
+      at::Tensor s = gemm(x, joined_a(run).value.t(), {}, timing);
+      scale_modules(s, modules_, rows_of(run));
+      return s;
+    }
+    at::Tensor s = at::zeros({x.size(0), total_rank(modules_)}, x.options());
+    for (const OwnUpdate& own : own_) {
+      const Slice slice = slice_of(rows_of(run), own);
+      if (slice.numel == 0) continue;
+      columns(s, own, slice)
+          .copy_(lora_low_rank(slice.of(x), run.parameter(own.parameters.a), own.modules,
+                               dropout_of(run, own, slice), timing));
+    }
+    return s;
+  }
+
+  // Writes dA of all adapters.
+  void write_a(const OperatorContext& run, const at::Tensor& grad_s, const at::Tensor& x) const {
+    if (!multiplies_slices(run) && x.is_cuda() && grouped_gemm_sizes_stay_on_device()) {
+      return write_joined_a(run, grad_s, x);
+    }
+    for (const OwnUpdate& own : own_) {
+      const Parameter& a = run.parameter(own.parameters.a);
+      const Slice slice = slice_of(rows_of(run), own);
+      if (slice.numel == 0) {
+        write_zero_gradient(a);
+        continue;
+      }
+      lora_backward_a(columns(grad_s, own, slice), slice.of(x), a, own.modules,
+                      dropout_of(run, own, slice), run.options().gemm_timing);
+    }
+  }
+
+  // Adds d(x A^T) A of all adapters to `grad_x`.
+  void add_backward_x(const OperatorContext& run, const at::Tensor& grad_s,
+                      const at::Tensor& grad_x) const {
+    for (const OwnUpdate& own : own_) {
+      const Slice slice = slice_of(rows_of(run), own);
+      if (slice.numel == 0) continue;
+      lora_add_backward_x(columns(grad_s, own, slice), run.parameter(own.parameters.a), own.modules,
+                          dropout_of(run, own, slice), run.options().gemm_timing, slice.of(grad_x));
+    }
+  }
+
+ private:
+  // With a mask for each module, which the rows' seeds decide.
+  LoraDropout dropout_of(const OperatorContext& run, const OwnUpdate& own,
+                         const Slice& slice) const {
+    if (own.dropout == 0 || !drops(run)) return {};
+    const DeviceBatch& batch = run.batch();
+    const at::Tensor seeds =
+        selected_ ? batch.row_seeds.index_select(0, batch.loss_index) : batch.row_seeds;
+    return {slice.of(seeds), own.dropout};
+  }
+  static at::Tensor columns(const at::Tensor& s, const OwnUpdate& own, const Slice& slice) {
+    return slice.of(s).narrow(1, own.first_column, own.rank());
+  }
+
+  // A group of the product is the rows of an adapter with the columns of all. The adapter's own
+  // columns are its gradient. A product of all rows at once would have rows that are not finite in
+  // the sums of all adapters.
+  void write_joined_a(const OperatorContext& run, const at::Tensor& grad_s,
+                      const at::Tensor& x) const {
+    const at::Tensor& first = run.parameter(own_.front().parameters.a).grad;
+    if (!first.defined()) return;
+    const Parameter all{{}, at::empty({num_adapters_, grad_s.size(1), x.size(1)}, first.options())};
+    grouped_weight_gradient(all, grad_s, x, rows_of(run).begins.slice(0, 1),
+                            run.options().gemm_timing);
+    std::vector<const Parameter*> parameters;
+    std::vector<at::Tensor> gradients;
+    for (const OwnUpdate& own : own_) {
+      parameters.push_back(&run.parameter(own.parameters.a));
+      gradients.push_back(all.grad.select(0, own.adapter).narrow(0, own.first_column, own.rank()));
+    }
+    write_gradients(parameters, gradients);
+  }
+
+  std::vector<OwnUpdate> own_;  // by number of the adapter, without those that have none
+  LoraModules modules_;
+  std::int64_t num_adapters_;
+  bool selected_;  // x has the supervised rows alone
+  bool drops_ = false;
+};
+
+RecordedAdapters::RecordedAdapters(OperatorTape& tape, const std::string& name, Value x,
+                                   const std::vector<WeightUpdate>& updates)
+    : updates_(std::make_shared<JoinedUpdates>(tape, name, tape.shape(x).width, updates,
+                                               tape.shape(x).num_rows != tape.num_rows())) {
+  const ValueShape in = tape.shape(x);
+  const std::int64_t rank = total_rank(updates_->modules());
   s_ = tape.value(ValueKind::kStatistics, name + ".lora_A", {in.num_rows, rank, in.dtype});
-  const bool selected = selected_;
   Operator step;
   step.inputs = {x};
   step.outputs = {s_};
   step.needs = {x};
   step.multiply_adds.of_rows = in.numel() * rank;
-  step.forward = [=, all = updates_, s = s_](OperatorContext& run) {
-    run.set(s, low_rank_rows(run, *all, run.get(x), rank, selected));
+  step.forward = [x, updates = updates_, s = s_](OperatorContext& run) {
+    run.set(s, updates->low_rank(run, run.get(x)));
   };
-  step.backward = [=, all = updates_, s = s_](OperatorContext& run) {
+  step.backward = [x, updates = updates_, s = s_](OperatorContext& run) {
     const at::Tensor grad = run.gradient(s);
     run.when_available(x, [=, &run](const at::Tensor& rows) {
-      run.weight_grads().run_or_defer([=, &run] { write_a(run, *all, grad, rows, selected); });
+      run.weight_grads().run_or_defer([=, &run] { updates->write_a(run, grad, rows); });
     });
   };
   tape.record(std::move(step));
@@ -129,47 +217,37 @@ RecordedAdapters::RecordedAdapters(OperatorTape& tape, const std::string& name, 
 
 std::int64_t RecordedAdapters::multiply_adds(std::int64_t num_rows) const {
   std::int64_t most = 0;
-  for (const AdapterUpdate& one : *updates_) {
-    if (one.update.modules == nullptr) continue;
-    most = std::max(most, lora_multiply_adds(num_rows, one.modules()));
+  for (const OwnUpdate& own : updates_->own()) {
+    most = std::max(most, lora_multiply_adds(num_rows, own.modules));
   }
   return most;
 }
 
-void RecordedAdapters::add_to(OperatorContext& run, const at::Tensor& y) const {
+at::Tensor RecordedAdapters::forward(OperatorContext& run, const at::Tensor& x,
+                                     const Parameter& weight, const Parameter* bias,
+                                     const at::Tensor& residual) const {
   const at::Tensor s = run.get(s_);
-  for (std::size_t a = 0; a < updates_->size(); ++a) {
-    const AdapterUpdate& one = (*updates_)[a];
-    const Slice slice = slice_of(run.batch(), selected_, a, y.size(0));
-    if (one.update.modules == nullptr || slice.numel == 0) continue;
-    lora_forward(slice.of(y), columns(s, slice, one.rank()), one.modules(), one.b_of(run),
-                 run.options().gemm_timing);
-  }
+  decode_weight(weight);  // after get(), which may run other products
+  return lora_linear_forward(x, weight, bias, s, updates_->modules(), updates_->b_of(run),
+                             run.options().gemm_timing, residual, updates_->rows_of(run));
 }
 
-void RecordedAdapters::backward(OperatorContext& run, const at::Tensor& grad_output,
-                                const at::Tensor& grad_x) const {
+at::Tensor RecordedAdapters::backward(OperatorContext& run, const Parameter& weight,
+                                      const at::Tensor& grad_output, const at::Tensor& sum) const {
   const GemmTiming& timing = run.options().gemm_timing;
-  const at::Tensor s = run.get(s_);
-  const at::Tensor grad_s = at::empty_like(s);
-  for (std::size_t a = 0; a < updates_->size(); ++a) {
-    const AdapterUpdate& one = (*updates_)[a];
-    if (one.update.modules == nullptr) continue;
-    const Slice slice = slice_of(run.batch(), selected_, a, s.size(0));
-    const std::vector<const Parameter*> b = one.b_of(run);
-    if (slice.numel == 0) {
-      for (const Parameter* parameter : b) write_zero_gradient(*parameter);
-      continue;
-    }
-    const at::Tensor low = lora_linear_backward_low_rank(slice.of(grad_output),
-                                                         columns(s, slice, one.rank()).contiguous(),
-                                                         one.modules(), b, timing);
-    columns(grad_s, slice, one.rank()).copy_(low);
-    lora_add_backward_x(low, run.parameter(one.parameters.a), one.modules(),
-                        dropout_of(run.batch(), selected_, one.update.dropout, slice), timing,
-                        slice.of(grad_x));
-  }
+  const LoraModules& modules = updates_->modules();
+  const AdapterRows rows = updates_->rows_of(run);
+  const at::Tensor grad_s = lora_linear_backward_low_rank(grad_output, run.get(s_), modules,
+                                                          updates_->b_of(run), timing, rows);
   run.set_gradient(s_, grad_s);
+  decode_weight(weight);  // after get(), which may run other products
+  if (!updates_->drops(run)) {
+    return lora_linear_backward_input(grad_output, weight, grad_s, updates_->joined_a(run), modules,
+                                      {}, timing, sum, rows);
+  }
+  const at::Tensor grad_x = linear_backward_input(grad_output, weight, timing, sum);
+  updates_->add_backward_x(run, grad_s, grad_x);
+  return grad_x;
 }
 
 }  // namespace packtrain

@@ -1,6 +1,6 @@
 // The low-rank updates that several adapters make to one linear layer, each to the rows of its own
-// examples, recorded on the block's tape:
-//    y[rows of a] += s B_a^T,  s = scale_a x[rows of a] A_a^T
+// examples, recorded on the block's tape (ops/linear/lora_linear.h):
+//    y[rows of a] += s[rows of a] B_a^T,  s = scale_a x[rows of a] A_a^T
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,33 +12,33 @@
 
 #include "models/block/operator_tape.h"
 #include "models/layers/adapter_targets.h"
-#include "models/layers/declared_parameters.h"
 
 namespace packtrain {
 
-struct AdapterUpdate;
+class JoinedUpdates;
 
 class RecordedAdapters {
  public:
   // Declares the parameters of NAME.weight's updates, and records the products with A on x. Adapter
   // number i of the batch has updates[i].
   RecordedAdapters(OperatorTape& tape, const std::string& name, Value x,
-                   std::vector<WeightUpdate> updates);
+                   const std::vector<WeightUpdate>& updates);
 
-  // s [rows, largest total rank]; an adapter uses as many columns as its ranks in sum.
+  // s [rows, total rank of all adapters].
   Value s() const { return s_; }
   // The multiplications with an addition, if all rows are of the adapter with the most.
   std::int64_t multiply_adds(std::int64_t num_rows) const;
-  // Adds the updates to `y`.
-  void add_to(OperatorContext& run, const at::Tensor& y) const;
-  // Writes the gradients of all B, sets the gradient of s, and adds to the gradient of x.
-  void backward(OperatorContext& run, const at::Tensor& grad_output,
-                const at::Tensor& grad_x) const;
+  // The layer's output. `weight` is not decoded yet. `bias` may be null, `residual` undefined.
+  at::Tensor forward(OperatorContext& run, const at::Tensor& x, const Parameter& weight,
+                     const Parameter* bias, const at::Tensor& residual) const;
+  // Writes the gradients of all B and sets the gradient of s. Returns the gradient of x: `sum` and
+  // those of all products.
+  at::Tensor backward(OperatorContext& run, const Parameter& weight, const at::Tensor& grad_output,
+                      const at::Tensor& sum) const;
 
  private:
   Value s_;
-  std::shared_ptr<const std::vector<AdapterUpdate>> updates_;  // by number of the adapter
-  bool selected_ = false;                                      // x has the supervised rows alone
+  std::shared_ptr<const JoinedUpdates> updates_;
 };
 
 }  // namespace packtrain

@@ -136,14 +136,13 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     const Parameter& weight = run.parameter(weight_id);
     const Parameter* bias = run.find(bias_id);
     const at::Tensor rows = run.get(x);
-    const at::Tensor s = update ? run.get(update->s) : at::Tensor();
     const at::Tensor added = run.get(residual);
+    if (several) return run.set(y, several->forward(run, rows, weight, bias, added));
+    const at::Tensor s = update ? run.get(update->s) : at::Tensor();
     decode_weight(weight);  // after get(), which may run other products
-    const at::Tensor output = update ? lora_linear_forward(rows, weight, bias, s, update->modules(),
-                                                           update->b_of(run), timing, added)
-                                     : linear_forward(rows, weight, bias, timing, added);
-    if (several) several->add_to(run, output);
-    run.set(y, output);
+    run.set(y, update ? lora_linear_forward(rows, weight, bias, s, update->modules(),
+                                            update->b_of(run), timing, added)
+                      : linear_forward(rows, weight, bias, timing, added));
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
@@ -151,10 +150,9 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     const Parameter* bias = run.find(bias_id);
     if (residual) run.add_gradient(*residual, grad);
     const at::Tensor sum = run.gradient(x);
-    const at::Tensor grad_x = update ? lora_backward(run, *update, weight, grad, sum)
-                                     : backward_input(run, weight, grad, sum);
-    if (several) several->backward(run, grad, grad_x);
-    run.set_gradient(x, grad_x);
+    run.set_gradient(x, several  ? several->backward(run, weight, grad, sum)
+                        : update ? lora_backward(run, *update, weight, grad, sum)
+                                 : backward_input(run, weight, grad, sum));
     if (!trained) {
       if (bias != nullptr) linear_backward_bias(grad, *bias);
       return;

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "models/block/block.h"
 
 namespace packtrain {
@@ -14,6 +16,9 @@ void write_gradient(const Parameter& parameter, const at::Tensor& value);
 // or has their dtype.
 void write_gradient_gemm(const Parameter& parameter, const at::Tensor& left,
                          const at::Tensor& right, const GemmTiming& timing);
+// write_gradient() of several parameters, all with a gradient, in one launch on a GPU.
+void write_gradients(const std::vector<const Parameter*>& parameters,
+                     const std::vector<at::Tensor>& values);
 // The gradient of a parameter that this micro-batch did not use.
 void write_zero_gradient(const Parameter& parameter);
 

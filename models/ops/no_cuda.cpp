@@ -10,6 +10,7 @@
 #include "models/ops/gradient_norm/gradient_norm.h"
 #include "models/ops/layer_norm/layer_norm.h"
 #include "models/ops/linear/bias_gradient_cuda.h"
+#include "models/ops/linear/own_rows.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/matmul/matmul.h"
 #include "models/ops/nf4/nf4.h"
@@ -222,6 +223,11 @@ at::Tensor rotary_backward_cuda(const at::Tensor& /*grad_query*/, const at::Tens
                                 const at::Tensor& /*frequencies*/,
                                 const RotaryOptions& /*options*/) {
   throw_cuda_not_built("rotary_backward");
+}
+
+void scale_own_rows_cuda(const at::Tensor& /*s*/, const LoraModules& /*modules*/,
+                         const at::Tensor& /*begins*/) {
+  throw_cuda_not_built("scale_own_rows");
 }
 
 void nf4_decode_cuda(const EncodedParameter& /*parameter*/, const at::Tensor& /*values*/) {

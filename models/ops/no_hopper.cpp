@@ -38,6 +38,10 @@ bool has_lora_kernels() {
   return false;
 }
 
+bool lora_kernels_take_ranks(const LoraModules& /*modules*/) {
+  return false;
+}
+
 bool lora_gemm_takes(const LoraGemmOperands& /*operands*/, const LoraModules& /*modules*/,
                      std::span<const at::Tensor> /*factors*/) {
   return false;
@@ -54,7 +58,8 @@ at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& /*operands*/,
   throw_cuda_not_built("lora_gemm_forward");
 }
 
-at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& /*operands*/, const Parameter& /*a*/) {
+at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& /*operands*/, const Parameter& /*a*/,
+                                   const LoraModules& /*modules*/) {
   throw_cuda_not_built("lora_gemm_backward");
 }
 

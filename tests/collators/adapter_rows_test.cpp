@@ -10,7 +10,7 @@ namespace packtrain::test {
 namespace {
 
 constexpr std::int64_t kFirst = 2;  // examples of the first adapter
-using Rows = std::vector<std::int64_t>;
+using Rows = std::vector<std::int32_t>;
 
 // Two adapters: examples 0 and 1, then 2 and 3. The third of three has no step.
 LossNormalization normalization() {
@@ -22,16 +22,16 @@ LossNormalization normalization() {
 TEST(AdapterRows, AreTheRowsOfEachAdaptersExamples) {
   const MemoryStore store = store_of({5, 7, 4, 9});
   const PackedBatch batch = flatten(store, whole(store), normalization());
-  EXPECT_EQ(batch.adapter_rows, (Rows{0, 12, 25, 25}));
-  EXPECT_EQ(batch.adapter_loss_rows, (Rows{0, 10, 21, 21}));
+  EXPECT_EQ(values(batch.adapter_rows), (Rows{0, 12, 25, 25}));
+  EXPECT_EQ(values(batch.adapter_loss_rows), (Rows{0, 10, 21, 21}));
 }
 
 TEST(AdapterRows, OfAnAdapterWithoutExamplesAreNone) {
   const MemoryStore store = store_of({5, 7, 4, 9});
   const PackedBatch batch = flatten(store, {piece(3, 0, 9)}, normalization());
-  EXPECT_EQ(batch.adapter_rows, (Rows{0, 0, 9, 9}));
+  EXPECT_EQ(values(batch.adapter_rows), (Rows{0, 0, 9, 9}));
   const PackedBatch empty = flatten(store, {}, normalization());
-  EXPECT_EQ(empty.adapter_rows, (Rows{0, 0, 0, 0}));
+  EXPECT_EQ(values(empty.adapter_rows), (Rows{0, 0, 0, 0}));
 }
 
 TEST(AdapterRows, AreNotWrittenForOneAdapter) {

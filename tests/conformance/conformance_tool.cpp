@@ -86,11 +86,11 @@ ModelSource read_source(const std::string& folder) {
   source.decoder =
       parse_decoder_config(read_text(source.folder + "/config.json", ErrorCategory::kConfig));
   source.stored_vocab_size = source.decoder.vocab_size;
-  AdapterSection section;
-  section.path = folder + "/adapter";
-  if (!is_peft_folder(section.path)) return source;
-  section.kind = AdapterKind::kLora;
-  source.adapter = find_adapter(section, source.decoder);
+  Config config;
+  config.adapter.path = folder + "/adapter";
+  if (!is_peft_folder(config.adapter.path)) return source;
+  config.adapter.kind = AdapterKind::kLora;
+  source.adapter = find_adapter(config, source.decoder);
   source.decoder = with_adapters(source.decoder, source.adapter->adapters);
   return source;
 }
@@ -118,7 +118,7 @@ void export_whole(const std::string& folder, const DecoderConfig& config,
 void export_tensors(const std::string& folder, const ModelSource& source, const Tensors& tensors) {
   const auto parameters = [&](const std::string& name) { return tensors.at(name); };
   if (source.adapter) {
-    write_peft_folder(folder, source.decoder, source.adapter->options, parameters, {});
+    write_peft_folder(folder, source.decoder, source.adapter->adapters.front(), parameters, {});
   } else {
     export_whole(folder, source.decoder, parameters);
   }

@@ -31,7 +31,8 @@ def adapters(stores):
                   "layers_to_transform": [1, 3]}}
 
 
-SECTIONS = {"train": "data", "global_batch_size": "batch", "learning_rate": "optimizer", "max_grad_norm": "optimizer"}
+SECTIONS = {"train": "data", "validation": "data", "global_batch_size": "batch", "learning_rate": "optimizer",
+            "max_grad_norm": "optimizer"}
 
 
 def alone(name, entry):
@@ -137,6 +138,35 @@ def test_a_resumed_run_continues_as_uninterrupted(lab, stores, unbroken, ranks):
                                       atol=0 if ranks == 1 else 1e-6)
 
 
+def validation_losses(run, adapter=""):
+    """Loss by step and set. Without sets the loss is that of `adapter`."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    found = {}
+    for line in lines:
+        if "validation_loss" not in line:
+            continue
+        sets = line.get("validation_sets", {adapter: {"loss": line["validation_loss"]}})
+        found |= {(line["step"], name): values["loss"] for name, values in sets.items()}
+    return found
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_each_adapter_is_evaluated_as_in_its_own_run(lab, stores, ranks):
+    settings = [*SHARED, "run.evaluate_steps=3", "run.max_steps=6"]
+    entries = adapters(stores)
+    entries["plain"]["validation"] = str(lab.validation_store)
+    entries["wide"]["validation"] = {"x": str(lab.validation_store), "y": str(stores["b"])}
+    run = lab.run(f"together-evaluated-{ranks}", *settings, together(entries), ranks=ranks)
+    found = validation_losses(run)
+    assert set(found) == {(step, name) for step in (3, 6) for name in ("plain", "wide.x", "wide.y")}
+    plain = lab.run(f"alone-evaluated-plain-{ranks}", *settings, *alone("plain", entries["plain"]))
+    wide = lab.run(f"alone-evaluated-wide-{ranks}", *settings, *alone("wide", entries["wide"]))
+    own = validation_losses(plain, "plain")
+    own |= {(step, f"wide.{name}"): loss for (step, name), loss in validation_losses(wide).items()}
+    for where, loss in found.items():
+        assert math.isclose(loss, own[where], rel_tol=2e-5), where
+
+
 def test_an_adapter_ends_with_the_steps_of_its_own_run(lab, stores):
     """Two epochs of the smaller store are fewer steps than two of the other."""
     settings = [*SHARED, "run.max_steps=null", "run.num_epochs=1", "batch.global_batch_size=24"]
@@ -219,7 +249,8 @@ def test_an_export_that_names_no_adapter_is_refused(unbroken, tmp_path, options,
     ([{"name": "a", "schedule": {"warmup_steps": 50}}, {"name": "b"}], [], "adapters: 'a': schedule.warmup_steps"),
     ([{"name": "a"}, {"name": "b"}], ["data.train=null"], "adapters: 'a' has no token store to train on"),
     ([{"name": "a"}, {"name": "b"}], ["adapter.save=[lm_head]"], "adapter.save is not possible with several"),
-    ([{"name": "a"}, {"name": "b"}], ["data.validation=x"], "data.validation is not possible with several"),
+    ([{"name": "a"}, {"name": "b"}], ["checkpoint.keep_best=1", "data.validation=x"],
+     "checkpoint.keep_best is not possible with several"),
     ([{"name": "a"}, {"name": "b", "targets": ["lm_head"]}], ["model.config.tie_word_embeddings=false"],
      "adapters: 'b': adapter.targets has lm_head, which only an adapter alone may change")])
 def test_adapters_that_do_not_fit_are_refused(lab, entries, settings, message):

@@ -4,11 +4,23 @@
 
 namespace packtrain {
 
-EvaluationSets::EvaluationSets(const std::vector<ValidationStore>& stores,
-                               const std::string& best_by) {
-  for (const ValidationStore& store : stores) {
-    if (store.name == best_by) early_stopping_set_ = sets_.size();
-    sets_.push_back({store.name, TokenStore::open(store.path), nullptr});
+namespace {
+
+std::string set_name(const std::string& adapter, const std::string& set) {
+  if (adapter.empty() || set.empty()) return adapter + set;
+  return adapter + "." + set;
+}
+
+}  // namespace
+
+EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& best_by) {
+  for (std::size_t a = 0; a < own.size(); ++a) {
+    const std::string adapter = own.size() > 1 ? own[a].adapter.name : "";
+    for (const ValidationStore& store : own[a].data.validation) {
+      const std::string name = set_name(adapter, store.name);
+      if (name == best_by) early_stopping_set_ = sets_.size();
+      sets_.push_back({name, TokenStore::open(store.path), {a, own.size()}, nullptr});
+    }
   }
 }
 
@@ -16,8 +28,8 @@ void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_toke
                              Device& device, World& world, const ProcessMesh& mesh) {
   for (Set& set : sets_) {
     check_vocabulary(set.store->folder(), set.store->info().vocab_size, decoder);
-    set.evaluator =
-        std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device, world, mesh);
+    set.evaluator = std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device,
+                                                world, mesh, set.adapter);
   }
 }
 
@@ -39,8 +51,9 @@ void EvaluationSets::lower_budget(std::int64_t max_tokens) {
 }
 
 void EvaluationSets::for_each(
-    const std::function<void(const std::string& name, const TokenStore& store)>& visit) const {
-  for (const Set& set : sets_) visit(set.name, *set.store);
+    const std::function<void(const std::string& name, const TokenStore& store,
+                             std::size_t adapter)>& visit) const {
+  for (const Set& set : sets_) visit(set.name, *set.store, set.adapter.number);
 }
 
 }  // namespace packtrain

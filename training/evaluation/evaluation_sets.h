@@ -1,11 +1,13 @@
 // The stores of data.validation. Each is evaluated separately and has its own loss. The loss of one
-// of them decides which weights are best and when to stop.
+// of them decides which weights are best and when to stop. Where several adapters are trained, each
+// one has sets of its own, which are evaluated with that adapter.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +24,10 @@ namespace packtrain {
 
 class EvaluationSets {
  public:
-  // Opens the stores. `best_by`: name of the deciding one; empty: the first.
-  EvaluationSets(const std::vector<ValidationStore>& stores, const std::string& best_by);
+  // Opens the stores. `own`: the configuration of each adapter's own run (adapter_configs()). The
+  // sets of several have the names of their adapters, and SET of data.validation is ADAPTER.SET.
+  // `best_by`: name of the deciding one; empty: the first.
+  EvaluationSets(std::span<const Config> own, const std::string& best_by);
 
   // Call it once before evaluate(). Assigns the examples to ranks and micro-batches. `device` and
   // `world` must outlive the object. Throws Error(kData) for a store with ids outside the model's
@@ -39,8 +43,9 @@ class EvaluationSets {
   // Lowers the budget of all sets (Evaluator::lower_budget).
   void lower_budget(std::int64_t max_tokens);
 
-  void for_each(
-      const std::function<void(const std::string& name, const TokenStore& store)>& visit) const;
+  // `adapter`: the number of the set's adapter.
+  void for_each(const std::function<void(const std::string& name, const TokenStore& store,
+                                         std::size_t adapter)>& visit) const;
 
   bool empty() const { return sets_.empty(); }
   // Name of the deciding set; empty without names.
@@ -50,6 +55,7 @@ class EvaluationSets {
   struct Set {
     std::string name;
     std::unique_ptr<TokenStore> store;
+    EvaluatedAdapter adapter;
     std::unique_ptr<Evaluator> evaluator;
   };
   std::vector<Set> sets_;

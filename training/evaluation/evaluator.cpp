@@ -1,10 +1,12 @@
 #include "training/evaluation/evaluator.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collators/flattening.h"
@@ -28,14 +30,31 @@ StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens, std::int64_t 
                          lowered);
 }
 
+// `num_rows` rows, all of the adapter.
+AdapterRows rows_of(const EvaluatedAdapter& adapter, std::int64_t num_rows, at::Device device) {
+  std::vector<std::int64_t> begins(adapter.num_adapters + 1, num_rows);
+  std::fill_n(begins.begin(), adapter.number + 1, 0);
+  const at::Tensor on_host = at::tensor(begins, at::kInt);
+  return {on_host.to(device), std::move(begins)};
+}
+
+void set_adapter(const EvaluatedAdapter& adapter, DeviceBatch& batch) {
+  if (adapter.num_adapters == 1) return;
+  const at::Device device = batch.input_ids.device();
+  batch.adapter_rows = rows_of(adapter, batch.num_rows(), device);
+  batch.adapter_loss_rows = rows_of(adapter, batch.loss_index.size(0), device);
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch,
-                     Device& device, World& world, const ProcessMesh& mesh)
+                     Device& device, World& world, const ProcessMesh& mesh,
+                     const EvaluatedAdapter& adapter)
     : store_(store),
       device_(device),
       world_(world),
       mesh_(mesh),
+      adapter_(adapter),
       max_tokens_(max_tokens_per_micro_batch),
       budget_(max_tokens_per_micro_batch),
       plan_(plan_of(store, max_tokens_, 0, mesh.data_parallel_size())) {}
@@ -111,6 +130,7 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
     }
     model.compute().run([&](StreamHandle) {
       for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));
+      for (DeviceBatch& batch : batches) set_adapter(adapter_, batch);
       if (options.sources) request_row_losses(batches);
     });
     return std::span<DeviceBatch>(batches);

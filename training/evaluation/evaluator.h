@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -19,11 +20,17 @@
 
 namespace packtrain {
 
+// The adapter that the rows of an evaluation are of, where several are trained together.
+struct EvaluatedAdapter {
+  std::size_t number = 0;
+  std::size_t num_adapters = 1;
+};
+
 class Evaluator {
  public:
-  // All arguments but the mesh must outlive the evaluator.
+  // All arguments but the mesh and the adapter must outlive the evaluator.
   Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_batch, Device& device,
-            World& world, const ProcessMesh& mesh);
+            World& world, const ProcessMesh& mesh, const EvaluatedAdapter& adapter = {});
 
   // Collective. Every rank gets the same record. `stop_requested`, or none, is called between
   // micro-batches. When memory runs out, the budget is lowered and the evaluation starts again.
@@ -50,6 +57,7 @@ class Evaluator {
   Device& device_;
   World& world_;
   ProcessMesh mesh_;
+  EvaluatedAdapter adapter_;
   std::int64_t max_tokens_;  // as configured or found
   std::int64_t budget_;      // in force
   StepPlan plan_;

@@ -131,7 +131,7 @@ EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World
   Config config = given;
   check_same_settings(config, world);
   if (world.rank() == 0) check_tokenizers(config);
-  EvaluationSets sets(config.data.validation, config.checkpoint.best_by);
+  EvaluationSets sets({&config, 1}, config.checkpoint.best_by);
   const ModelSource source = evaluated_model(config, which);
   const RunDevice device = choose_device(config, world);
   config.parallel.shard_size =

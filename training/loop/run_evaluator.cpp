@@ -34,13 +34,13 @@ void RunEvaluator::start_samples(World& world) {
       .stop_requested = [this] { return guards_.requests.stop_requested(); }};
   const auto ends = end_tokens(inputs_.source.config_json);
   std::vector<Prompt> prompts;
-  const auto add = [&](const std::string& set, const TokenStore& store) {
+  const auto add = [&](const std::string& set, const TokenStore& store, std::size_t /*adapter*/) {
     std::ranges::move(
         choose_prompts(store, set, config_.samples, options.max_tokens_per_micro_batch, ends),
         std::back_inserter(prompts));
   };
   inputs_.evaluations->for_each(add);
-  if (inputs_.evaluations->empty()) add("", *inputs_.train_store);
+  if (inputs_.evaluations->empty()) add("", *inputs_.train_store, 0);
   const std::int64_t written = run_.first_step() - (tracker_.due().samples ? 1 : 0);
   samples_ = std::make_unique<Samples>(std::move(prompts), options, config_.run.output, written,
                                        *inputs_.device.device, world);

@@ -26,11 +26,12 @@ RunInputs open_inputs(const Config& config, World& world,
     }
   }
   inputs.evaluations =
-      std::make_unique<EvaluationSets>(config.data.validation, config.checkpoint.best_by);
+      std::make_unique<EvaluationSets>(inputs.own_configs, config.checkpoint.best_by);
   const TokenStore& train = *inputs.train_store;
   if (world.rank() == 0) {
-    inputs.evaluations->for_each([&](const std::string& name, const TokenStore& store) {
-      warn_of_overlap(train, name, store);
+    inputs.evaluations->for_each([&](const std::string& name, const TokenStore& store,
+                                     std::size_t adapter) {
+      warn_of_overlap(inputs.own_stores.empty() ? train : *inputs.own_stores[adapter], name, store);
     });
   }
   inputs.source = find_model(config);

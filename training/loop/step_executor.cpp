@@ -35,7 +35,7 @@ StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const 
   prepare_costs(inputs, run, world);
   prepare_sizes(config, inputs, run, world);
   if (uses_graphs(config, inputs, run, world)) {
-    graphs_ = std::make_unique<StepGraphs>(model_, device_);
+    graphs_ = std::make_unique<StepGraphs>(model_, device_, details_.needs_row_losses());
     return;  // a graph would capture the calls that record times
   }
   model_.watch_compute([this](ActionKind kind) {

@@ -1,12 +1,16 @@
 #include "training/loop/step_preparation.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "framework/core/error.h"
 #include "models/estimates/flops.h"
 #include "models/ops/experts/grouped_matmul.h"
+#include "models/ops/linear/lora_cuda.h"
 #include "training/plan/cost_measurement.h"
 #include "training/setup/model_source.h"
 #include "training/setup/recompute_policies.h"
@@ -27,6 +31,21 @@ namespace {
 
 // A step that takes longer gains nothing from being run once before. About 15 seconds of a GPU.
 constexpr double kMaxRehearsedFlops = 7.5e15;
+
+// True when products of several adapters are of each one's rows, whose numbers the host reads.
+bool slices_rows(const DecoderConfig& decoder) {
+  if (decoder.adapter == nullptr || decoder.adapter->several.empty()) return false;
+  if (decoder.adapter->drops() || !grouped_gemm_sizes_stay_on_device()) return true;
+  std::map<std::string, LoraModules> modules;  // of all adapters, by weight
+  for (const AdapterTargets& own : decoder.adapter->several) {
+    for (const auto& [weight, of_weight] : own.weights) {
+      LoraModules& all = modules[weight];
+      all.insert(all.end(), of_weight.begin(), of_weight.end());
+    }
+  }
+  return !std::ranges::all_of(
+      modules, [](const auto& of_weight) { return lora_kernels_take_ranks(of_weight.second); });
+}
 
 bool is_long(const Rehearsal& rehearsal, const DecoderConfig& decoder) {
   const auto num_rows = static_cast<double>(rehearsal.sizes.num_rows);
@@ -76,15 +95,16 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
       device.kind() == DeviceKind::kCuda && world.size() == 1 &&
       all_attention_is(AttentionBackend::kCudnn, decoder, config.precision.compute, device) &&
       graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) && !offloads(config.memory) &&
-      !config.metrics.example_losses &&
-      !StepDetails(*inputs.train_store, decoder).needs_row_losses() && config.run.trace_steps == 0;
+      !config.metrics.example_losses && !StepDetails(*inputs.train_store, decoder).by_source() &&
+      !slices_rows(decoder) && config.run.trace_steps == 0;
   if (!possible && config.run.cuda_graphs == CudaGraphs::kOn) {
-    throw Error(ErrorCategory::kConfig,
-                "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
-                "(bf16, not deterministic), on Hopper where the model has experts, one source of "
-                "data, one adapter, without memory.offload, metrics.example_losses and "
-                "run.trace_steps",
-                "Set run.cuda_graphs to auto, or change what is in the way.");
+    throw Error(
+        ErrorCategory::kConfig,
+        "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
+        "(bf16, not deterministic), on Hopper where the model has experts, one source of "
+        "data, without dropout of several adapters, memory.offload, metrics.example_losses and "
+        "run.trace_steps",
+        "Set run.cuda_graphs to auto, or change what is in the way.");
   }
   return possible;
 }

@@ -1,8 +1,12 @@
 #include "training/steps/row_losses.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 namespace packtrain {
@@ -38,11 +42,11 @@ at::Tensor sum_by_adapter(std::span<const DeviceBatch> batches, std::int64_t num
   at::Tensor sums = at::zeros({num_adapters}, batches.front().loss_weight.options());
   for (const DeviceBatch& batch : batches) {
     const at::Tensor losses = at::mul(batch.row_losses, batch.loss_weight);
-    for (std::int64_t a = 0; a < num_adapters; ++a) {
-      const auto begin = batch.adapter_loss_rows.begin() + a;
-      if (begin[0] == begin[1]) continue;
-      sums.select(0, a).add_(losses.slice(0, begin[0], begin[1]).sum());
-    }
+    const at::Tensor after = at::searchsorted(batch.adapter_rows.begins, batch.loss_index,
+                                              /*out_int32=*/true, /*right=*/true);
+    const at::Tensor numbers = at::arange(1, num_adapters + 1, after.options()).unsqueeze(1);
+    // where(): a loss that is not finite must not reach other adapters.
+    sums.add_(at::where(at::eq(after, numbers), losses, 0.0F).sum(1));
   }
   return sums;
 }

@@ -40,6 +40,16 @@ void fill_supervised(const PackedBatch& batch, const at::Tensor& index, const at
   }
 }
 
+// Where the rows of each adapter begin in `index`, which also has rows without a label.
+void fill_loss_rows(const PackedBatch& batch, const at::Tensor& index, const at::Tensor& begins) {
+  const std::span rows(index.const_data_ptr<std::int32_t>(),
+                       static_cast<std::size_t>(index.numel()));
+  std::ranges::transform(
+      batch.adapter_rows, begins.data_ptr<std::int32_t>(), [&](std::int32_t row) {
+        return static_cast<std::int32_t>(std::ranges::lower_bound(rows, row) - rows.begin());
+      });
+}
+
 }  // namespace
 
 BatchSize padded_size(const PackedBatch& batch) {
@@ -53,15 +63,23 @@ BatchSize padded_size(const PackedBatch& batch) {
           num_sequences,
           attention.max_length,
           std::ssize(batch.examples) / 2 <= num_sequences ? num_sequences : num_examples,
-          !batch.row_seeds.empty()};
+          !batch.row_seeds.empty(),
+          batch.adapter_rows.empty() ? 0 : std::ssize(batch.adapter_rows) - 1};
 }
 
 StaticBatch::StaticBatch(const BatchSize& size, const Device& device)
     : size_(size), on_gpu_(device.kind() == DeviceKind::kCuda) {
-  numel_ = {size.num_rows,          size.num_rows,
-            size.num_sequences + 1, size.num_supervised,
-            size.num_supervised,    size.num_supervised,
-            2 * size.num_examples,  size.has_row_seeds ? size.num_rows : 0};
+  const std::int64_t num_begins = size.num_adapters > 0 ? size.num_adapters + 1 : 0;
+  numel_ = {size.num_rows,
+            size.num_rows,
+            size.num_sequences + 1,
+            size.num_supervised,
+            size.num_supervised,
+            size.num_supervised,
+            2 * size.num_examples,
+            size.has_row_seeds ? size.num_rows : 0,
+            num_begins,
+            num_begins};
   for (int i = 0; i < kNumParts; ++i) {
     begin_[i + 1] = begin_[i] + (numel_[i] + kAlignment - 1) / kAlignment * kAlignment;
   }
@@ -74,6 +92,10 @@ StaticBatch::StaticBatch(const BatchSize& size, const Device& device)
   batch_.loss_weight = part(memory_, kWeights);
   batch_.examples = part(memory_, kExamples).view({2, size.num_examples});
   if (size.has_row_seeds) batch_.row_seeds = part(memory_, kRowSeeds);
+  if (size.num_adapters > 0) {
+    batch_.adapter_rows.begins = part(memory_, kAdapterRows);
+    batch_.adapter_loss_rows.begins = part(memory_, kAdapterLossRows);
+  }
   batch_.max_seqlen = static_cast<std::int32_t>(size.max_length);
 }
 
@@ -97,6 +119,10 @@ void StaticBatch::load(const PackedBatch& batch) {
                               batch.cu_seqlens.back());
   if (size_.has_row_seeds) copy_and_fill<std::int32_t>(batch.row_seeds, part(host, kRowSeeds), 0);
   fill_supervised(batch, part(host, kLossIndex), part(host, kLabels), part(host, kWeights));
+  if (size_.num_adapters > 0) {
+    copy_and_fill<std::int32_t>(batch.adapter_rows, part(host, kAdapterRows), 0);
+    fill_loss_rows(batch, part(host, kLossIndex), part(host, kAdapterLossRows));
+  }
   memory_.copy_(host, /*non_blocking=*/true);
   const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();
   batch_.cu_seqlens_host.assign(boundaries, boundaries + numel_[kBoundaries]);

@@ -21,6 +21,7 @@ struct BatchSize {
   std::int64_t max_length = 0;
   std::int64_t num_examples = 0;
   bool has_row_seeds = false;
+  std::int64_t num_adapters = 0;  // that are trained together, or 0
 
   friend auto operator<=>(const BatchSize&, const BatchSize&) = default;
 };
@@ -54,6 +55,8 @@ class StaticBatch {
     kWeights,
     kExamples,
     kRowSeeds,
+    kAdapterRows,
+    kAdapterLossRows,
     kNumParts
   };
 

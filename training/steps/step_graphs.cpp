@@ -5,6 +5,7 @@
 
 #include "framework/core/logging.h"
 #include "models/estimates/flops.h"
+#include "training/steps/row_losses.h"
 
 namespace packtrain {
 namespace {
@@ -31,8 +32,13 @@ bool StepGraphs::serves(std::span<const PackedBatch> micro_batches) {
 StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {
   const auto [found, is_first] = graphs_.try_emplace(padded_size(batch));
   Graph& graph = found->second;
-  if (is_first) graph.batch = std::make_unique<StaticBatch>(found->first, device_);
-  model_.compute().run([&](StreamHandle) { graph.batch->load(batch); });
+  model_.compute().run([&](StreamHandle) {
+    if (is_first) {
+      graph.batch = std::make_unique<StaticBatch>(found->first, device_);
+      if (row_losses_) request_row_losses({&graph.batch->batch(), 1});
+    }
+    graph.batch->load(batch);
+  });
   model_.begin_step(/*num_micro_batches=*/1);
   // A step of several micro-batches may have changed the gradient's address.
   const bool is_stale =

@@ -33,8 +33,9 @@ bool graphs_support(const DecoderConfig& decoder, bool has_grouped_kernels);
 class StepGraphs {
  public:
   // The model must be on one rank and use cuDNN attention: other backends read boundaries on the
-  // host. Both arguments must outlive this object.
-  StepGraphs(ShardedModel& model, const Device& device) : model_(model), device_(device) {}
+  // host. `row_losses`: batches get their row losses too. Both others must outlive this object.
+  StepGraphs(ShardedModel& model, const Device& device, bool row_losses = false)
+      : model_(model), device_(device), row_losses_(row_losses) {}
 
   // True for one micro-batch with labels.
   static bool serves(std::span<const PackedBatch> micro_batches);
@@ -69,6 +70,7 @@ class StepGraphs {
 
   ShardedModel& model_;
   const Device& device_;
+  bool row_losses_;
   std::int64_t num_graphs_ = 0;
   std::map<BatchSize, Graph> graphs_;
 };

@@ -35,6 +35,11 @@ class Views {
   at::Tensor bytes_;
 };
 
+AdapterRows adapter_rows(std::span<std::int32_t> begins, const Views& views) {
+  if (begins.empty()) return {};
+  return {views.of(begins, at::kInt), {begins.begin(), begins.end()}};
+}
+
 }  // namespace
 
 DeviceBatch upload(const PackedBatch& batch, const Device& device) {
@@ -50,8 +55,8 @@ DeviceBatch upload(const PackedBatch& batch, const Device& device) {
   result.loss_labels = views.of(batch.labels, at::kInt).index_select(0, result.loss_index);
   result.loss_weight = views.of(batch.loss_weight, at::kFloat);
   result.examples = views.of(batch.examples, at::kInt).view({2, std::ssize(batch.examples) / 2});
-  result.adapter_rows = batch.adapter_rows;
-  result.adapter_loss_rows = batch.adapter_loss_rows;
+  result.adapter_rows = adapter_rows(batch.adapter_rows, views);
+  result.adapter_loss_rows = adapter_rows(batch.adapter_loss_rows, views);
   if (!batch.token_weight.empty()) result.token_weight = views.of(batch.token_weight, at::kFloat);
   if (!batch.row_seeds.empty()) result.row_seeds = views.of(batch.row_seeds, at::kInt);
   if (!batch.loss_source.empty()) result.loss_source = views.of(batch.loss_source, at::kInt);

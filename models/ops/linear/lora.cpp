@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "models/ops/gradient.h"
+#include "models/ops/linear/own_rows.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
@@ -40,7 +42,8 @@ std::optional<double> common_scale(const LoraModules& modules) {
   return is_common ? std::optional(first) : std::nullopt;
 }
 
-void scale_modules(const at::Tensor& s, const LoraModules& modules) {
+void scale_modules(const at::Tensor& s, const LoraModules& modules, const AdapterRows& rows) {
+  if (rows.are_several()) return scale_own_rows(s, modules, rows);
   if (const auto scale = common_scale(modules)) {
     if (*scale != 1) s.mul_(*scale);
     return;
@@ -70,9 +73,15 @@ at::Tensor lora_backward_input(const at::Tensor& grad_output, const LoraModules&
 
 void lora_backward_weight(const at::Tensor& grad_output, const at::Tensor& s,
                           const LoraModules& modules, std::span<const Parameter* const> b,
-                          const GemmTiming& timing) {
+                          const GemmTiming& timing, const AdapterRows& rows) {
+  std::vector<std::int64_t> begins = {0, s.size(0)};
+  if (rows.are_several()) begins = rows.first_rows();
   for_each_module(modules, s, [&](const LoraModule& module, const at::Tensor& columns, auto m) {
-    write_gradient_gemm(*b[m], rows_of(grad_output, module).t(), columns, timing);
+    const std::int64_t begin = begins.at(module.adapter);
+    const std::int64_t numel = begins.at(module.adapter + 1) - begin;
+    if (numel == 0) return write_zero_gradient(*b[m]);
+    write_gradient_gemm(*b[m], rows_of(grad_output, module).narrow(0, begin, numel).t(),
+                        columns.narrow(0, begin, numel), timing);
   });
 }
 

@@ -32,6 +32,10 @@ bool ranks_are_vectors(const LoraModules& modules) {
                              [](const LoraModule& module) { return module.rank % kVector == 0; });
 }
 
+bool has_few_adapters(const at::Tensor& row_begins) {
+  return !row_begins.defined() || row_begins.size(0) - 1 <= kMaxLoraGemmModules;
+}
+
 LoraGemmArguments gemm_arguments(const at::Tensor& out, const LoraGemmOperands& operands) {
   LoraGemmArguments a;
   a.left = operands.left.const_data_ptr();
@@ -51,14 +55,44 @@ LoraGemmArguments gemm_arguments(const at::Tensor& out, const LoraGemmOperands& 
   a.width = static_cast<int>(out.size(1));
   a.depth = static_cast<int>(operands.left.size(1));
   a.low_width = static_cast<int>(operands.low.size(1));
+  if (operands.row_begins.defined()) {
+    a.row_begins = operands.row_begins.const_data_ptr<std::int32_t>();
+    a.num_adapters = static_cast<int>(operands.row_begins.size(0)) - 1;
+  }
   return a;
+}
+
+// Adds a module of an adapter. Adapters come in rising order.
+void add(const LoraGemmModule& module, int adapter, LoraGemmArguments& a) {
+  a.modules[a.num_modules++] = module;
+  for (int i = adapter + 1; i <= a.num_adapters; ++i) a.first_module[i] = a.num_modules;
+}
+
+// Rows of A [R, width] of each adapter.
+void add_factors_by_adapter(const at::Tensor& factors, const LoraModules& modules,
+                            LoraGemmArguments& a) {
+  int begin = 0;
+  for (auto module = modules.begin(); module != modules.end();) {
+    const int adapter = module->adapter;
+    int rank = 0;
+    for (; module != modules.end() && module->adapter == adapter; ++module) {
+      rank += static_cast<int>(module->rank);
+    }
+    add({factors.select(0, begin).const_data_ptr(), rank, begin, 0, a.width}, adapter, a);
+    begin += rank;
+  }
 }
 
 LoraGradientsArguments gradients_arguments(const at::Tensor& grad_low_rank,
                                            const at::Tensor& grad_output, const at::Tensor& s,
                                            const LoraModules& modules,
-                                           std::span<const Parameter* const> b) {
+                                           std::span<const Parameter* const> b,
+                                           const at::Tensor& row_begins) {
   LoraGradientsArguments a;
+  if (row_begins.defined()) {
+    a.row_begins = row_begins.const_data_ptr<std::int32_t>();
+    a.num_adapters = static_cast<int>(row_begins.size(0)) - 1;
+  }
   a.grad_output = grad_output.const_data_ptr();
   a.s = s.const_data_ptr();
   a.grad_low_rank = grad_low_rank.data_ptr();
@@ -77,6 +111,7 @@ LoraGradientsArguments gradients_arguments(const at::Tensor& grad_low_rank,
     module.begin = static_cast<int>(modules[m].begin);
     module.num_columns = static_cast<int>(modules[m].num_rows);
     module.scale = static_cast<float>(modules[m].scale);
+    module.adapter = modules[m].adapter;
     low_begin += module.rank;
   }
   return a;
@@ -102,6 +137,13 @@ bool has_lora_kernels() {
   return has_hopper_kernels();
 }
 
+bool lora_kernels_take_ranks(const LoraModules& modules) {
+  return modules.size() <= std::size_t{std::min(kMaxLoraGemmModules, kMaxLoraGradientsModules)} &&
+         ranks_are_vectors(modules) && std::ranges::all_of(modules, [](const LoraModule& module) {
+           return module.rank <= kMaxGradientsRank;
+         });
+}
+
 bool lora_gemm_takes(const LoraGemmOperands& operands, const LoraModules& modules,
                      std::span<const at::Tensor> factors) {
   const auto takes = [](const at::Tensor& x) { return is_matrix_for_tma(x); };
@@ -109,16 +151,15 @@ bool lora_gemm_takes(const LoraGemmOperands& operands, const LoraModules& module
          std::ranges::all_of(factors,
                              [&](const at::Tensor& x) { return takes(x) && x.is_contiguous(); }) &&
          ranks_are_vectors(modules) && modules.size() <= kMaxLoraGemmModules &&
-         operands.left.size(0) > 0 && (!operands.addend.defined() || takes(operands.addend)) &&
+         has_few_adapters(operands.row_begins) && operands.left.size(0) > 0 &&
+         (!operands.addend.defined() || takes(operands.addend)) &&
          (!operands.bias.defined() || is_aligned(operands.bias));
 }
 
 bool lora_gradients_take(const at::Tensor& grad_output, const at::Tensor& s,
                          const LoraModules& modules, std::span<const Parameter* const> b) {
   return is_matrix_for_tma(grad_output) && grad_output.size(0) > 0 && is_matrix_for_tma(s) &&
-         modules.size() <= kMaxLoraGradientsModules && ranks_are_vectors(modules) &&
-         std::ranges::all_of(
-             modules, [](const LoraModule& module) { return module.rank <= kMaxGradientsRank; }) &&
+         lora_kernels_take_ranks(modules) &&
          std::ranges::all_of(b, [](const Parameter* of) { return gradients_take_factor(*of); });
 }
 
@@ -130,29 +171,35 @@ at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& operands, const LoraMo
   int low_begin = 0;
   for (std::size_t m = 0; m < modules.size(); ++m) {
     const auto rank = static_cast<int>(modules[m].rank);
-    a.modules[a.num_modules++] = {b[m]->value.const_data_ptr(), rank, low_begin,
-                                  static_cast<int>(modules[m].begin),
-                                  static_cast<int>(modules[m].num_rows)};
+    add({b[m]->value.const_data_ptr(), rank, low_begin, static_cast<int>(modules[m].begin),
+         static_cast<int>(modules[m].num_rows)},
+        modules[m].adapter, a);
     low_begin += rank;
   }
   launch_lora_gemm_forward(a, current_stream(out));
   return out;
 }
 
-at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Parameter& a) {
+at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Parameter& a,
+                                   const LoraModules& modules) {
   at::Tensor out =
       at::empty({operands.left.size(0), operands.weight.size(1)}, operands.left.options());
   LoraGemmArguments arguments = gemm_arguments(out, operands);
-  arguments.num_modules = 1;
-  arguments.modules[0] = {a.value.const_data_ptr(), arguments.low_width, 0, 0, arguments.width};
+  if (operands.row_begins.defined()) {
+    add_factors_by_adapter(a.value, modules, arguments);
+  } else {
+    add({a.value.const_data_ptr(), arguments.low_width, 0, 0, arguments.width}, 0, arguments);
+  }
   launch_lora_gemm_backward(arguments, current_stream(out));
   return out;
 }
 
 at::Tensor lora_gradients_cuda(const at::Tensor& grad_output, const at::Tensor& s,
-                               const LoraModules& modules, std::span<const Parameter* const> b) {
+                               const LoraModules& modules, std::span<const Parameter* const> b,
+                               const at::Tensor& row_begins) {
   at::Tensor grad_low_rank = at::empty(s.sizes(), s.options());
-  LoraGradientsArguments a = gradients_arguments(grad_low_rank, grad_output, s, modules, b);
+  LoraGradientsArguments a =
+      gradients_arguments(grad_low_rank, grad_output, s, modules, b, row_begins);
   plan_lora_gradients(a, num_processors());
   const std::int64_t of_low = low_partials_numel(a);
   const at::Tensor partials =

@@ -18,12 +18,16 @@ struct LoraGemmOperands {
   at::Tensor low;          // s, or d(x A^T) [T, R]
   at::Tensor bias = {};    // or undefined
   at::Tensor addend = {};  // or undefined
+  // int32 [adapters + 1] where the rows of each of several adapters begin, or undefined
+  at::Tensor row_begins = {};
 };
 
 // True when this build and the current GPU have the kernels.
 bool has_lora_kernels();
+// True when the kernels take all modules of a weight: at most 48, ranks up to 64 in steps of 8.
+bool lora_kernels_take_ranks(const LoraModules& modules);
 // True when the kernels take these. All are bfloat16 on CUDA. Rows are contiguous and start at
-// multiples of 16 bytes, and factors have no gaps. At most four modules, ranks are multiples of 8.
+// multiples of 16 bytes, and factors have no gaps. At most 48 modules, ranks are multiples of 8.
 bool lora_gemm_takes(const LoraGemmOperands& operands, const LoraModules& modules,
                      std::span<const at::Tensor> factors);
 // The same; in addition ranks of 64 at most, and gradients of B that are contiguous.
@@ -32,9 +36,12 @@ bool lora_gradients_take(const at::Tensor& grad_output, const at::Tensor& s,
 
 at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& operands, const LoraModules& modules,
                                   std::span<const Parameter* const> b);
-at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Parameter& a);
-// Returns d(x A^T) and writes dB.
+// `modules`: read where the rows are of several adapters.
+at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Parameter& a,
+                                   const LoraModules& modules = {});
+// Returns d(x A^T) and writes dB. `row_begins` as in LoraGemmOperands.
 at::Tensor lora_gradients_cuda(const at::Tensor& grad_output, const at::Tensor& s,
-                               const LoraModules& modules, std::span<const Parameter* const> b);
+                               const LoraModules& modules, std::span<const Parameter* const> b,
+                               const at::Tensor& row_begins = {});
 
 }  // namespace packtrain

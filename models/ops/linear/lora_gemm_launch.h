@@ -4,7 +4,7 @@
 
 namespace packtrain {
 
-constexpr int kMaxLoraGemmModules = 4;
+constexpr int kMaxLoraGemmModules = 48;
 
 // What a module adds to its columns of `out`:  low[:, low_begin ..] right, over `rank` columns.
 struct LoraGemmModule {
@@ -18,6 +18,10 @@ struct LoraGemmModule {
 
 // forward:  out = left right^T + bias + addend + modules' parts; right [width, depth]
 // backward: out = left right + addend + modules' parts; right [depth, width]
+//
+// Modules are in the order of their adapters. Those of adapter a are first_module[a] up to
+// first_module[a + 1]. `low` is zero in rows that are not of a module's adapter, so tiles without
+// rows of the adapter leave it out.
 //
 // Rows of each matrix are contiguous and start at multiples of 16 bytes, `*_stride` elements apart.
 // The width is a multiple of 8.
@@ -39,6 +43,9 @@ struct LoraGemmArguments {
   int low_width = 0;
   int num_modules = 0;
   LoraGemmModule modules[kMaxLoraGemmModules];
+  const std::int32_t* row_begins = nullptr;  // [num_adapters + 1] in GPU memory, or null: one
+  int num_adapters = 1;
+  int first_module[kMaxLoraGemmModules + 1] = {};  // where row_begins is set
 };
 
 // `stream` is a cudaStream_t. Both throw Error(kDevice) when the launch fails.

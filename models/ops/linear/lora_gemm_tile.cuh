@@ -25,6 +25,8 @@ struct LoraTile {
   int column;
   int num_dense;  // stages of left and right; the stages of the modules follow
   int num_stages;
+  int first_module;  // of those whose adapters have rows here
+  int end_module;
 };
 
 // A stage of a tile that multiplies elements [64 chunk, 64 chunk + 64) of a module's rank.
@@ -33,6 +35,23 @@ struct LowStage {
   int chunk;
 };
 
+// The blocks of a cluster share right operands, so they have the same stages.
+__device__ inline void set_modules(const LoraGemmArguments& a, LoraTile& tile) {
+  constexpr int kClusterRows = kClusterSize * LoraTile::kRows;
+  tile.first_module = 0;
+  tile.end_module = a.num_modules;
+  if (a.row_begins == nullptr) return;
+  const int top = tile.row / kClusterRows * kClusterRows;
+  int first = 0;
+  int end = 0;
+  for (int i = 0; i < a.num_adapters; ++i) {
+    if (a.row_begins[i + 1] <= top) ++first;
+    if (a.row_begins[i] < top + kClusterRows) ++end;
+  }
+  tile.first_module = a.first_module[first];
+  tile.end_module = a.first_module[end];
+}
+
 __device__ inline int num_low_stages(const LoraGemmModule& module, int column) {
   const bool overlaps =
       column < module.begin + module.num_columns && column + LoraTile::kColumns > module.begin;
@@ -40,8 +59,8 @@ __device__ inline int num_low_stages(const LoraGemmModule& module, int column) {
 }
 
 __device__ inline LowStage low_stage(const LoraGemmArguments& a, const LoraTile& tile, int i) {
-  LowStage stage{0, i - tile.num_dense};
-  while (stage.module + 1 < a.num_modules) {
+  LowStage stage{tile.first_module, i - tile.num_dense};
+  while (stage.module + 1 < tile.end_module) {
     const int num = num_low_stages(a.modules[stage.module], tile.column);
     if (stage.chunk < num) break;
     stage.chunk -= num;
@@ -69,7 +88,8 @@ class LoraTileScheduler {
     tile.column = in_panel / height * LoraTile::kColumns;
     tile.num_dense = (a_.depth + kStageDepth - 1) / kStageDepth;
     tile.num_stages = tile.num_dense;
-    for (int m = 0; m < a_.num_modules; ++m) {
+    set_modules(a_, tile);
+    for (int m = tile.first_module; m < tile.end_module; ++m) {
       tile.num_stages += num_low_stages(a_.modules[m], tile.column);
     }
     next_ += num_clusters();

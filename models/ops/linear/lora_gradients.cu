@@ -64,6 +64,12 @@ __device__ void write_gradient(const GradientTarget& target, std::int64_t at, co
   }
 }
 
+__device__ bool has_row(const LoraGradientsArguments& a, const LoraGradientsModule& module,
+                        std::int64_t row) {
+  return a.row_begins == nullptr ||
+         (row >= a.row_begins[module.adapter] && row < a.row_begins[module.adapter + 1]);
+}
+
 __device__ void sum_low(const LoraGradientsArguments& a, std::int64_t i) {
   const int fours = a.low_width / 4;
   const std::int64_t row = i / fours;
@@ -72,9 +78,12 @@ __device__ void sum_low(const LoraGradientsArguments& a, std::int64_t i) {
   while (m + 1 < a.num_modules && column >= a.modules[m + 1].low_begin) ++m;
   const LoraGradientsModule& module = a.modules[m];
   const std::int64_t pitch = std::int64_t{a.num_rows} * a.rank;
-  float4 sum = sum_partials(
-      a.low_partials + module.first_strip * pitch + row * a.rank + column - module.low_begin,
-      module.num_strips, pitch);
+  float4 sum{};
+  if (has_row(a, module, row)) {
+    sum = sum_partials(
+        a.low_partials + module.first_low_strip * pitch + row * a.rank + column - module.low_begin,
+        module.num_strips, pitch);
+  }
   sum.x *= module.scale;
   sum.y *= module.scale;
   sum.z *= module.scale;
@@ -135,10 +144,25 @@ std::int64_t num_sums(const LoraGradientsArguments& a) {
   return num;
 }
 
+void place_strips(LoraGradientsArguments& a) {
+  a.num_strips = 0;
+  a.num_low_strips = 0;
+  int first = 0;  // strip of the adapter
+  for (int m = 0; m < a.num_modules; ++m) {
+    LoraGradientsModule& module = a.modules[m];
+    if (m > 0 && module.adapter != a.modules[m - 1].adapter) first = a.num_strips;
+    module.first_strip = a.num_strips;
+    module.first_low_strip = a.num_strips - first;
+    module.num_strips = divide_up(module.num_columns, a.strip_columns);
+    a.num_strips += module.num_strips;
+    a.num_low_strips = std::max(a.num_low_strips, a.num_strips - first);
+  }
+}
+
 }  // namespace
 
 std::int64_t low_partials_numel(const LoraGradientsArguments& planned) {
-  return std::int64_t{planned.num_strips} * planned.num_rows * planned.rank;
+  return std::int64_t{planned.num_low_strips} * planned.num_rows * planned.rank;
 }
 
 std::int64_t b_partials_numel(const LoraGradientsArguments& planned) {
@@ -156,16 +180,16 @@ void plan_lora_gradients(LoraGradientsArguments& a, int num_processors) {
     a.strip_columns = decltype(shape)::kStripColumns;
     stage_rows = decltype(shape)::kStageRows;
   });
-  a.num_strips = 0;
-  for (int m = 0; m < a.num_modules; ++m) {
-    a.modules[m].first_strip = a.num_strips;
-    a.modules[m].num_strips = divide_up(a.modules[m].num_columns, a.strip_columns);
-    a.num_strips += a.modules[m].num_strips;
-  }
+  place_strips(a);
   const int stages = divide_up(a.num_rows, stage_rows);
+  if (a.row_begins != nullptr) {
+    // Numbers of rows differ and are not known here. Blocks of several waves even them out.
+    constexpr int kWaves = 3;
+    a.num_splits = std::clamp(divide_up(kWaves * num_processors, a.num_strips), 1, stages);
+    return;
+  }
   const int splits = std::clamp(num_processors / a.num_strips, 1, stages);
-  a.split_rows = divide_up(stages, splits) * stage_rows;
-  a.num_splits = divide_up(a.num_rows, a.split_rows);
+  a.num_splits = divide_up(stages, divide_up(stages, splits));
 }
 
 void launch_lora_gradients(const LoraGradientsArguments& arguments, void* stream) {

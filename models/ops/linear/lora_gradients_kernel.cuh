@@ -66,10 +66,9 @@ class LoraGradientsBlock {
         memory_(memory),
         strip_(blockIdx.x),
         module_(module_of_strip(a)),
-        column_(module_.begin + (strip_ - module_.first_strip) * Shape::kStripColumns),
-        begin_(blockIdx.y * a.split_rows),
-        num_stages_((min(a.num_rows - begin_, a.split_rows) + Shape::kStageRows - 1) /
-                    Shape::kStageRows) {}
+        column_(module_.begin + (strip_ - module_.first_strip) * Shape::kStripColumns) {
+    set_rows();
+  }
 
   __device__ void run() {
     if (threadIdx.x == 0) {
@@ -83,6 +82,10 @@ class LoraGradientsBlock {
     load_b();
     for (int i = 0; i < num_stages_; ++i) {
       memory_.full[i % Storage::kStages].wait(i / Storage::kStages % 2);
+      const int num_rows = end_ - begin_ - i * Shape::kStageRows;
+      if (a_.row_begins != nullptr && num_rows < Shape::kStageRows) {
+        clear_rows(memory_.stages[i % Storage::kStages], num_rows);
+      }
       multiply(memory_.stages[i % Storage::kStages], memory_.sums[i % 2]);
       __syncthreads();  // the stage has been read, the sums are written
       if (threadIdx.x == 0) copy(i + Storage::kStages);
@@ -104,6 +107,19 @@ class LoraGradientsBlock {
     return a.modules[m];
   }
 
+  // The rows of this split of the rows of the module's adapter.
+  __device__ void set_rows() {
+    const bool is_one = a_.row_begins == nullptr;
+    const int first = is_one ? 0 : a_.row_begins[module_.adapter];
+    const int last = is_one ? a_.num_rows : a_.row_begins[module_.adapter + 1];
+    const int stages = divide_up(last - first, Shape::kStageRows);
+    const int split_rows = divide_up(stages, a_.num_splits) * Shape::kStageRows;
+    begin_ = min(first + static_cast<int>(blockIdx.y) * split_rows, last);
+    end_ = min(begin_ + split_rows, last);
+    num_stages_ = divide_up(end_ - begin_, Shape::kStageRows);
+  }
+  __device__ static int divide_up(int n, int by) { return (n + by - 1) / by; }
+
   // Row and column of this warp among the block's warps.
   __device__ static int warp_row() { return threadIdx.x / 32 / kColumnWarps; }
   __device__ static int warp_column() { return threadIdx.x / 32 % kColumnWarps; }
@@ -119,6 +135,21 @@ class LoraGradientsBlock {
       tma_load_2d(a_.grad_output_map, column_ + b * Shape::kBox, row, stage.grad_output[b], full);
     }
     tma_load_2d(a_.s_map, module_.low_begin, row, stage.s, full);
+  }
+
+  // Zeroes the rows of grad_output from `begin` on, which are of the next adapter. The zeros of s
+  // are not enough, because NaN times zero is NaN. This is the last stage, so TMA writes none
+  // after.
+  __device__ static void clear_rows(LoraGradientsStage<Shape>& stage, int begin) {
+    constexpr int kRowRuns = Shape::kBox * sizeof(__nv_bfloat16) / sizeof(uint4);
+    for (int b = 0; b < Shape::kBoxes; ++b) {
+      auto* const runs = reinterpret_cast<uint4*>(stage.grad_output[b]);
+      for (int i = begin * kRowRuns + threadIdx.x; i < Shape::kStageRows * kRowRuns;
+           i += Shape::kThreads) {
+        runs[i] = uint4{};
+      }
+    }
+    __syncthreads();
   }
 
   // The right operands of g B. Zeros beyond the module's columns and rank.
@@ -198,7 +229,7 @@ class LoraGradientsBlock {
     constexpr int kStageNumel = Shape::kStageRows * kRank;
     for (int i = threadIdx.x * 4; i < kStageNumel; i += Shape::kThreads * 4) {
       const int row = first_row + i / kRank;
-      if (row >= a_.num_rows) return;
+      if (row >= end_) return;
       float4 total = *reinterpret_cast<const float4*>(sums + i);
 #pragma unroll
       for (int w = 1; w < kColumnWarps; ++w) {
@@ -208,8 +239,9 @@ class LoraGradientsBlock {
         total.z += next.z;
         total.w += next.w;
       }
+      const int strip = module_.first_low_strip + strip_ - module_.first_strip;
       float* const to =
-          a_.low_partials + (std::int64_t{strip_} * a_.num_rows + row) * kRank + i % kRank;
+          a_.low_partials + (std::int64_t{strip} * a_.num_rows + row) * kRank + i % kRank;
       *reinterpret_cast<float4*>(to) = total;
     }
   }
@@ -255,6 +287,7 @@ class LoraGradientsBlock {
   const LoraGradientsModule& module_;
   int column_;  // first of the strip
   int begin_;   // first row of the split
+  int end_;
   int num_stages_;
   std::uint32_t b_[Shape::kSteps][Shape::kParts][2];
   float b_sums_[Shape::kSteps][Shape::kParts][4] = {};

@@ -107,9 +107,9 @@ void lora_add_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
 at::Tensor lora_linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                                const at::Tensor& s, const LoraModules& modules,
                                std::span<const Parameter* const> b, const GemmTiming& timing,
-                               const at::Tensor& residual) {
-  const LoraGemmOperands operands{x, weight.value, s, bias != nullptr ? bias->value : at::Tensor(),
-                                  residual};
+                               const at::Tensor& residual, const AdapterRows& rows) {
+  const LoraGemmOperands operands{
+      x, weight.value, s, bias != nullptr ? bias->value : at::Tensor(), residual, rows.begins};
   if (updates_in_one_launch(operands, modules, factor_values(b))) {
     return lora_gemm_forward_cuda(operands, modules, b);
   }
@@ -121,23 +121,25 @@ at::Tensor lora_linear_forward(const at::Tensor& x, const Parameter& weight, con
 at::Tensor lora_linear_backward_low_rank(const at::Tensor& grad_output, const at::Tensor& s,
                                          const LoraModules& modules,
                                          std::span<const Parameter* const> b,
-                                         const GemmTiming& timing) {
+                                         const GemmTiming& timing, const AdapterRows& rows) {
   if (lora_gradients_take(grad_output, s, modules, b) && has_lora_kernels()) {
-    return lora_gradients_cuda(grad_output, s, modules, b);
+    return lora_gradients_cuda(grad_output, s, modules, b, rows.begins);
   }
   at::Tensor ds = lora_backward_input(grad_output, modules, b, timing);
-  scale_modules(ds, modules);
-  lora_backward_weight(grad_output, s, modules, b, timing);
+  scale_modules(ds, modules, rows);
+  lora_backward_weight(grad_output, s, modules, b, timing, rows);
   return ds;
 }
 
 at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                       const at::Tensor& grad_low_rank, const Parameter& a,
                                       const LoraModules& modules, const LoraDropout& dropout,
-                                      const GemmTiming& timing, const at::Tensor& sum) {
-  const LoraGemmOperands operands{grad_output, weight.value, grad_low_rank, {}, sum};
-  if (dropout.probability == 0 && updates_in_one_launch(operands, {}, std::vector{a.value})) {
-    return lora_gemm_backward_cuda(operands, a);
+                                      const GemmTiming& timing, const at::Tensor& sum,
+                                      const AdapterRows& rows) {
+  const LoraGemmOperands operands{grad_output, weight.value, grad_low_rank, {}, sum, rows.begins};
+  const LoraModules parts = rows.are_several() ? modules : LoraModules{};
+  if (dropout.probability == 0 && updates_in_one_launch(operands, parts, std::vector{a.value})) {
+    return lora_gemm_backward_cuda(operands, a, parts);
   }
   return lora_backward_x(grad_low_rank, a, modules, dropout, timing,
                          linear_backward_input(grad_output, weight, timing, sum));

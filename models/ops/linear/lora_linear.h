@@ -13,12 +13,19 @@
 //    are float32 and are rounded once. A tile of y has stages only for the modules of its columns.
 //  - d(x A^T) with dB (lora_gradients.cu): g is read once for both.
 // Elsewhere the products run one after another (linear.h, lora.h). Deterministic.
+//
+// Several adapters that are trained together: `modules` has those of all, and each adapter has rows
+// of its own (AdapterRows). s and d(x A^T) are zero in the rows of other adapters. The kernels
+// leave out what is zero, so a row costs as much as with its adapter alone. That is the grouped
+// product of Punica (arXiv 2310.18547) and LoRAFusion (arXiv 2510.00206), without sorting or
+// padding. Rows that are not finite do not reach the gradients of other adapters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <span>
 
+#include "models/block/adapter_rows.h"
 #include "models/block/block.h"
 #include "models/ops/linear/lora_module.h"
 
@@ -41,17 +48,18 @@ void lora_backward_a(const at::Tensor& grad_low_rank, const at::Tensor& x, const
 at::Tensor lora_linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                                const at::Tensor& s, const LoraModules& modules,
                                std::span<const Parameter* const> b, const GemmTiming& timing,
-                               const at::Tensor& residual = {});
+                               const at::Tensor& residual = {}, const AdapterRows& rows = {});
 // Returns d(x A^T) [T, R] and writes dB.
 at::Tensor lora_linear_backward_low_rank(const at::Tensor& grad_output, const at::Tensor& s,
                                          const LoraModules& modules,
                                          std::span<const Parameter* const> b,
-                                         const GemmTiming& timing);
+                                         const GemmTiming& timing, const AdapterRows& rows = {});
 // Returns dx. `sum` (another gradient of x) may be undefined.
 at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                       const at::Tensor& grad_low_rank, const Parameter& a,
                                       const LoraModules& modules, const LoraDropout& dropout,
-                                      const GemmTiming& timing, const at::Tensor& sum = {});
+                                      const GemmTiming& timing, const at::Tensor& sum = {},
+                                      const AdapterRows& rows = {});
 // The part of dx that A gives: d(x A^T) A, plus `sum`.
 at::Tensor lora_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
                            const LoraModules& modules, const LoraDropout& dropout,

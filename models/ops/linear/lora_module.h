@@ -16,6 +16,7 @@ struct LoraModule {
   std::int64_t num_rows = 0;
   std::int64_t rank = 0;
   double scale = 1;
+  int adapter = 0;  // number of the adapter, where several are trained
 
   // The last part of the name: q_proj.
   std::string leaf() const { return name.substr(name.rfind('.') + 1); }
@@ -23,7 +24,8 @@ struct LoraModule {
 };
 
 // The modules of one weight, in the order of their rows, which do not overlap. Their A matrices are
-// the rows of one parameter, so that one product computes all x A^T.
+// the rows of one parameter, so that one product computes all x A^T. Those of several adapters
+// follow each other.
 using LoraModules = std::vector<LoraModule>;
 
 inline std::int64_t total_rank(const LoraModules& modules) {

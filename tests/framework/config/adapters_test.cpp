@@ -74,6 +74,24 @@ TEST(Adapters, TheSettingsOfEachMustAgree) {
   EXPECT_NE(error.find("adapters: 'a': schedule.warmup_steps is 9"), std::string::npos) << error;
 }
 
+TEST(Adapters, OneMayHaveValidationWithoutTheOthers) {
+  const Config config =
+      load("run: {evaluate_steps: 5}\nadapters: [{name: a}, {name: b, validation: {x: store}}]");
+  EXPECT_TRUE(adapter_configs(config)[0].data.validation.empty());
+  EXPECT_EQ(adapter_configs(config)[1].data.validation,
+            (std::vector<ValidationStore>{{"x", "store"}}));
+  EXPECT_NE(load_error("run: {evaluate_steps: 5}\nadapters: [{name: a}, {name: b}]")
+                .find("data.validation names no token store"),
+            std::string::npos);
+}
+
+TEST(Adapters, HaveNoBestStepInCommon) {
+  EXPECT_NE(load_error("checkpoint: {keep_best: 2}\n"
+                       "adapters: [{name: a, validation: store}, {name: b}]")
+                .find("checkpoint.keep_best is not possible with several adapters"),
+            std::string::npos);
+}
+
 TEST(Adapters, ANameIsThatOfAFolder) {
   EXPECT_NE(load_error("adapter: {name: a/b}").find("adapter.name is 'a/b'"), std::string::npos);
   EXPECT_NE(load_error("adapters: [{name: ../x}]").find("is no name"), std::string::npos);

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-const EvaluationSets kNoSets({}, "");
+const EvaluationSets kNoSets(std::span<const Config>(), "");
 
 TrainingState state_of(const EvaluationTracker& tracker, std::int64_t steps_done) {
   TrainingState state;

@@ -97,7 +97,8 @@ DecoderConfig decoder_of(const Case& c) {
         .num_experts = c.num_experts, .experts_per_token = 2, .intermediate_size = c.inner};
     config.layers.assign(static_cast<std::size_t>(c.layers), {.experts = true});
   }
-  if (c.has_adapter) return with_adapter(config, LoraOptions{});
+  const LoraOptions adapter;
+  if (c.has_adapter) return with_adapters(config, {&adapter, 1});
   return config;
 }
 
