@@ -154,7 +154,7 @@ void check_resident_embeddings(const ParallelSection& parallel, const SettingPla
        "Set parallel.zero_stage: 3, or parallel.resident_embeddings: true.");
 }
 
-// Of the configuration, or of one of several adapters.
+// True when the configuration or one of several adapters names a store to evaluate on.
 bool has_validation(const Config& config) {
   return std::ranges::any_of(adapter_configs(config),
                              [](const Config& own) { return !own.data.validation.empty(); });

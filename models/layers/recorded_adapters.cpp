@@ -33,8 +33,9 @@ struct OwnUpdate {
 
 namespace {
 
-// Above this rank of all adapters, products with A of each adapter's rows are less work than one
-// product of all rows with all A, of which a row needs those of its adapter.
+// Up to this rank of all adapters, one product has all rows and the A of all. A row needs the
+// columns of its adapter alone. Above this rank each adapter has a product of its rows, which is
+// less work.
 constexpr std::int64_t kMaxJoinedRank = 256;
 
 // The rows of one adapter.
@@ -73,7 +74,7 @@ class JoinedUpdates {
   }
 
   const std::vector<OwnUpdate>& own() const { return own_; }
-  // Of all adapters.
+  // The modules of all adapters.
   const LoraModules& modules() const { return modules_; }
   std::vector<const Parameter*> b_of(const OperatorContext& run) const {
     std::vector<const Parameter*> b;
@@ -166,20 +167,21 @@ class JoinedUpdates {
   }
 
   // A group of the product is the rows of an adapter with the columns of all. The adapter's own
-  // columns are its gradient. A product of all rows at once would have rows that are not finite in
-  // the sums of all adapters.
+  // columns are its gradient. One product of all rows would have rows that are not finite in the
+  // sums of all adapters.
   void write_joined_a(const OperatorContext& run, const at::Tensor& grad_s,
                       const at::Tensor& x) const {
     const at::Tensor& first = run.parameter(own_.front().parameters.a).grad;
     if (!first.defined()) return;
-    const Parameter all{{}, at::empty({num_adapters_, grad_s.size(1), x.size(1)}, first.options())};
+    const at::Tensor sums = at::empty({num_adapters_, grad_s.size(1), x.size(1)}, first.options());
+    const Parameter all{/*value, of which the shape is read=*/sums, sums};
     grouped_weight_gradient(all, grad_s, x, rows_of(run).begins.slice(0, 1),
                             run.options().gemm_timing);
     std::vector<const Parameter*> parameters;
     std::vector<at::Tensor> gradients;
     for (const OwnUpdate& own : own_) {
       parameters.push_back(&run.parameter(own.parameters.a));
-      gradients.push_back(all.grad.select(0, own.adapter).narrow(0, own.first_column, own.rank()));
+      gradients.push_back(sums.select(0, own.adapter).narrow(0, own.first_column, own.rank()));
     }
     write_gradients(parameters, gradients);
   }

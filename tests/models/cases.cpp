@@ -54,6 +54,12 @@ Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::s
   return parameter;
 }
 
+std::vector<const Parameter*> pointers_to(const std::vector<Parameter>& parameters) {
+  std::vector<const Parameter*> pointers;
+  for (const Parameter& parameter : parameters) pointers.push_back(&parameter);
+  return pointers;
+}
+
 at::Tensor int_tensor(const OperatorCase& on, const std::vector<std::int32_t>& values) {
   return at::tensor(values, at::TensorOptions(at::kInt)).to(on.device);
 }

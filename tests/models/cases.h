@@ -34,6 +34,9 @@ Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::s
 Parameter random_parameter(const OperatorCase& on, at::IntArrayRef shape, std::string_view name,
                            at::ScalarType grad_dtype);
 
+// Valid as long as the vector.
+std::vector<const Parameter*> pointers_to(const std::vector<Parameter>& parameters);
+
 at::Tensor int_tensor(const OperatorCase& on, const std::vector<std::int32_t>& values);
 // `count` ids in [0, bound), some of them equal.
 std::vector<std::int32_t> some_ids(std::int64_t count, std::int32_t bound);

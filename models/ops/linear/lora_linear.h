@@ -14,7 +14,7 @@
 //  - d(x A^T) with dB (lora_gradients.cu): g is read once for both.
 // Elsewhere the products run one after another (linear.h, lora.h). Deterministic.
 //
-// Several adapters that are trained together: `modules` has those of all, and each adapter has rows
+// Several adapters may be trained together. `modules` then has those of all. Each adapter has rows
 // of its own (AdapterRows). s and d(x A^T) are zero in the rows of other adapters. The kernels
 // leave out what is zero, so a row costs as much as with its adapter alone. That is the grouped
 // product of Punica (arXiv 2310.18547) and LoRAFusion (arXiv 2510.00206), without sorting or

@@ -77,11 +77,7 @@ struct Case {
     }
   }
 
-  std::vector<const Parameter*> b_of() const {
-    std::vector<const Parameter*> pointers;
-    for (const Parameter& parameter : b) pointers.push_back(&parameter);
-    return pointers;
-  }
+  std::vector<const Parameter*> b_of() const { return pointers_to(b); }
   // Calls `use` with each module's number, its columns of a [T, R] tensor and of a [T, N] tensor.
   template <typename Use>
   void for_each_module(const at::Tensor& low, const at::Tensor& wide, const Use& use) const {

@@ -82,11 +82,7 @@ struct Case {
     }
   }
 
-  std::vector<const Parameter*> b_of() const {
-    std::vector<const Parameter*> pointers;
-    for (const Parameter& parameter : b) pointers.push_back(&parameter);
-    return pointers;
-  }
+  std::vector<const Parameter*> b_of() const { return pointers_to(b); }
   // Calls `use` with each module's number, its own rows and columns of a [T, R] tensor, and those
   // of a [T, N] tensor.
   template <typename Use>
