@@ -192,6 +192,11 @@ Field adapter_list(const char* name, std::vector<NamedAdapter>& member) {
   return {.name = name, .wanted = kWanted, .read = read, .write = write};
 }
 
+bool is_adapter_key(std::string_view key) {
+  return std::ranges::find(kOwnKeys, key) != kOwnKeys.end() ||
+         key.starts_with(std::string(kSchedule) + ".");
+}
+
 std::vector<Config> adapter_configs(const Config& config) {
   if (config.adapters.empty()) return {config};
   std::vector<Config> configs;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/config/config.h"
@@ -18,6 +19,10 @@ Field adapter_list(const char* name, std::vector<NamedAdapter>& member);
 inline bool trains_adapter(const Config& config) {
   return config.adapter.is_used() || !config.adapters.empty();
 }
+
+// True for a "section.key" of which each adapter may have a value of its own, such as
+// "adapter.rank", "data.train" and every key of schedule.
+bool is_adapter_key(std::string_view key);
 
 // The configuration of each adapter's own run: its settings over those of the file. One element,
 // `config` itself, when `adapters` is empty.

@@ -3,24 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "framework/config/load.h"
 #include "framework/config/resolve.h"
+#include "framework/config/sweep_names.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
-#include "framework/core/hash.h"
 
 namespace packtrain {
 namespace {
 
 constexpr std::size_t kMaxRuns = 10'000;
-constexpr std::size_t kMaxNameLength = 100;
-constexpr std::size_t kHashDigits = 8;  // of the hash in a run's name
-constexpr const char* kConfigColumn = "config";
 
 // "configs/olmo-1b.yaml" -> "olmo-1b", or the whole path when two files have the same name.
 std::vector<std::string> short_names(const std::vector<std::string>& paths) {
@@ -41,7 +37,7 @@ std::vector<std::string> find_columns(const SweepFile& file) {
   const auto add = [&columns](const std::string& key) {
     if (std::ranges::find(columns, key) == columns.end()) columns.push_back(key);
   };
-  if (file.configs.size() > 1) add(kConfigColumn);
+  if (file.configs.size() > 1) add(kSweepConfigColumn);
   for (const auto& entry : file.list) {
     for (const Setting& setting : entry) add(setting.name());
   }
@@ -71,45 +67,16 @@ std::vector<Setting> combination(const std::vector<SweepAxis>& axes, std::size_t
   return settings;
 }
 
-// Part of a folder name for a value: "multipack", "learning_rate=0.001".
-std::string name_part(const std::string& column, const std::string& value) {
-  const bool speaks = !value.empty() && std::isalpha(static_cast<unsigned char>(value[0])) != 0 &&
-                      value != "true" && value != "false" && value != "null";
-  std::string part =
-      speaks ? value : fmt::format("{}={}", column.substr(column.rfind('.') + 1), value);
-  for (char& c : part) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-                       std::string_view("._=+").find(c) != std::string_view::npos;
-    if (!plain) c = '-';
-  }
-  return part;
-}
-
-void set_name(const Sweep& sweep, SweepRun& run) {
-  for (std::size_t k = 0; k < sweep.columns.size(); ++k) {
-    if (k > 0) run.name += ',';
-    run.name += name_part(sweep.columns[k], run.values[k]);
-  }
-  run.name.resize(std::min(run.name.size(), kMaxNameLength));
-  run.name += (run.name.empty() ? "" : "-") + run.hash.substr(0, kHashDigits);
-}
-
-std::string hash_run(Config config, std::int64_t num_ranks) {
-  config.run.output = "any";
-  const std::string text = fmt::format("{}ranks: {}\n", dump_config(config), num_ranks);
-  return hash_bytes(std::as_bytes(std::span(text)));
-}
-
 SweepRun make_run(const Sweep& sweep, const std::string& config_name,
                   const std::vector<Setting>& settings) {
   SweepRun run;
   run.config = resolve_settings(settings);
-  run.hash = hash_run(run.config, sweep.file.num_ranks);
+  run.hash = hash_sweep_run(run.config, sweep.file.num_ranks);
   for (const std::string& column : sweep.columns) {
-    run.values.push_back(column == kConfigColumn ? config_name
-                                                 : resolved_value(run.config, column));
+    run.values.push_back(column == kSweepConfigColumn ? config_name
+                                                      : resolved_value(run.config, column));
   }
-  set_name(sweep, run);
+  run.name = sweep_run_name(sweep.columns, run.values, run.hash);
   run.config.run.output = fmt::format("{}/runs/{}", sweep.file.output, run.name);
   return run;
 }

@@ -22,9 +22,7 @@ class Sweep:
         self.output = description["output"]
         self.description = description
         self.best = self._read_best(description["best"])
-        self.runs = [Run(run["name"], run["hash"],
-                         dict(zip(description["columns"], run["values"])), run["folder"],
-                         run["config"]) for run in description["runs"]]
+        self.runs = [Run.of_description(run, description["columns"]) for run in description["runs"]]
         self.num_ended = 0
 
     @staticmethod
@@ -40,7 +38,8 @@ class Sweep:
         return figure, best["lowest"]
 
     def table(self) -> Table:
-        return Table(self.runs, self.description["columns"], self.description["baseline"],
+        results = [result for run in self.runs for result in run.results]
+        return Table(results, self.description["columns"], self.description["baseline"],
                      self.best)
 
     def write_results(self):
@@ -97,10 +96,21 @@ def say(text: str):
     print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
 
 
+def values_text(values: dict[str, str]) -> str:
+    return "  ".join(f"{column}={value}" for column, value in values.items())
+
+
 def print_runs(sweep: Sweep):
+    """Each run with its values, or with a line for each of its adapters."""
     for run in sweep.runs:
-        values = "  ".join(f"{column}={value}" for column, value in run.values.items())
-        print(f"{run.status:<12}  {run.name}  {values}")
+        if not run.adapters:
+            print(f"{run.status:<12}  {run.name}  {values_text(run.values)}")
+            continue
+        print(f"{run.status:<12}  {run.name}: {len(run.adapters)} adapters")
+        for one in run.adapters:
+            print(f"{'':<12}    {one.adapter}  {values_text(one.values)}")
+    if separating := sweep.description.get("separating_keys"):
+        print(f"Each value of {', '.join(separating)} is in a run of its own: adapters of one run share it.")
     num_left = sum(not run.is_finished for run in sweep.runs)
     print(f"{len(sweep.runs)} runs, {num_left} to train, {sweep.description['num_ranks']} ranks "
           f"each, in {sweep.output}")

@@ -5,7 +5,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import rotation  # the path is set above
 
-SLOW_FILES = ("test_doctor.py", "test_packtrain_run.py", "test_slurm.py", "test_sweep.py")
+SLOW_FILES = ("test_doctor.py", "test_packtrain_run.py", "test_slurm.py", "test_sweep.py",
+              "test_sweep_together.py")
 
 
 def rule_of(file):

@@ -49,6 +49,22 @@ def read_history(folder: str) -> History:
     return history
 
 
+def of_adapter(history: History, name: str) -> History:
+    """The steps of one of several adapters, with its own loss, tokens and learning rate. The time of a step
+    is divided among adapters by their tokens, so that speeds are those of the whole run."""
+    own = History()
+    for step in history.steps:
+        if name not in step.get("adapters", {}):
+            continue
+        numbers = {key: math.nan if value is None else value for key, value in step["adapters"][name].items()}
+        share = numbers["num_tokens"] / step["num_tokens"]
+        times = {key: step[key] * share for key in ("step_time_s", "comm_wait_s")}
+        record = {**step, **numbers, **times}
+        del record["num_examples"]  # of all adapters
+        own.steps.append(record)
+    return own
+
+
 def total(steps: list[dict], key: str) -> float:
     return sum(step[key] for step in steps)
 
@@ -82,8 +98,11 @@ def figures(history: History) -> dict[str, float]:
         "comm_wait_fraction": total(steady, "comm_wait_s") / seconds,
         "device_seconds": device_seconds(history),
         "tokens_per_step": mean(steps, "num_tokens"),
-        "examples_per_step": mean(steps, "num_examples"),
+        "tokens": total(steps, "num_tokens"),
+        "peak_learning_rate": max(step["learning_rate"] for step in steps),
     }
+    if "num_examples" in steps[0]:
+        found["examples_per_step"] = mean(steps, "num_examples")
     for key in ("padding_fraction", "fill", "token_imbalance", "cost_imbalance"):
         found[key] = mean(steps, key)
     if history.evaluations and history.evaluations[-1]["step"] == steps[-1]["step"]:

@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.job_queue import Job
-from packtrain_tools.run_figures import figures, read_history
+from packtrain_tools.run_figures import figures, of_adapter, read_history
 
 STOPPED = 75
 STATE_FILE = "sweep-state.json"  # in a run's folder: how its last job ended
@@ -20,10 +20,32 @@ class Run:
     values: dict[str, str]  # by column
     folder: str
     config: str  # YAML
+    adapters: "list[AdapterOfRun]" = field(default_factory=list)  # empty: the run trains no list of them
 
     def __post_init__(self):
         self.state = self._read_state()
-        self.figures = figures(read_history(self.folder)) if self.is_begun else {}
+        self.figures: dict[str, float] = {}
+
+    @classmethod
+    def of_description(cls, description: dict, columns: list[str]) -> "Run":
+        values = dict(zip(columns, description.get("values", [])))
+        run = cls(description["name"], description["hash"], values, description["folder"], description["config"])
+        run.adapters = [AdapterOfRun(run, one["name"], one["hash"], dict(zip(columns, one["values"])), one["config"])
+                        for one in description.get("adapters", [])]
+        if run.is_begun:
+            run._read_figures()
+        return run
+
+    @property
+    def results(self) -> "list[Run] | list[AdapterOfRun]":
+        """What the table shows: this run, or each of its adapters."""
+        return self.adapters or [self]
+
+    def _read_figures(self):
+        history = read_history(self.folder)
+        self.figures = figures(history)
+        for one in self.adapters:
+            one.figures = figures(of_adapter(history, one.adapter))
 
     @property
     def _state_path(self) -> str:
@@ -71,7 +93,7 @@ class Run:
     def end(self, exit_code: int, seconds: float):
         if exit_code < 0:
             exit_code = 128 - exit_code
-        self.figures = figures(read_history(self.folder))
+        self._read_figures()
         self._note({"exit_code": exit_code, "seconds": self.state.get("seconds", 0) + seconds})
 
     def _note(self, state: dict):
@@ -82,6 +104,49 @@ class Run:
 
     def _write(self, name: str, text: str):
         write_atomically(os.path.join(self.folder, name), text)
+
+
+@dataclass
+class AdapterOfRun:
+    """One of several adapters that a run trains, with the figures of a run of its own."""
+
+    run: Run
+    adapter: str  # its name in the run
+    hash: str
+    values: dict[str, str]  # by column
+    config: str  # YAML: trains the adapter alone
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.name}/{self.adapter}"
+
+    @property
+    def folder(self) -> str:
+        return self.run.folder
+
+    @property
+    def state(self) -> dict:
+        return self.run.state
+
+    @property
+    def is_begun(self) -> bool:
+        return self.run.is_begun
+
+    @property
+    def is_finished(self) -> bool:
+        return self.run.is_finished
+
+    @property
+    def has_failed(self) -> bool:
+        return self.run.has_failed
+
+    @property
+    def status(self) -> str:
+        return self.run.status
+
+
+Result = Run | AdapterOfRun
 
 
 def write_atomically(path: str, text: str):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from packtrain_tools import html_page
-from packtrain_tools.sweep_runs import Run
+from packtrain_tools.sweep_runs import AdapterOfRun, Result
 
 SEED = "run.seed"
 
@@ -19,8 +19,11 @@ class Figure:
     factor: float = 1
     unit: str = ""
     neutral: float | None = None  # a column with only this value is left out of the table
+    in_csv_alone: bool = False
 
     def tells(self, values: list[float]) -> bool:
+        if self.in_csv_alone:
+            return False
         if self.neutral is None:
             return bool(values)
         least = 0.5 * 10.0**-self.decimals / self.factor  # the smallest value that a cell shows
@@ -49,18 +52,22 @@ FIGURES = {
     "tokens_per_step": Figure("tokens a step", 0),
     "examples_per_step": Figure("examples a step", 1),
     "device_seconds": Figure("device s", 1),
+    "tokens": Figure("tokens", 0, in_csv_alone=True),
+    "peak_learning_rate": Figure("largest learning rate", 6, in_csv_alone=True),
 }
 NOTES = ("Speeds are of real tokens, without the first 3 steps, which count in device seconds as "
          "long as the mean of the others; memory is rank 0's; the loss is the mean of the last 10 "
          "steps, over their loss tokens; what else changes from step to step is the mean of all.")
+NOTES_OF_ADAPTERS = (" Adapters of one run share its time by their tokens; memory, padding, fill and imbalance are "
+                     "those of the run.")
 
 
 @dataclass
 class Row:
-    """Runs that differ only in their seed."""
+    """Runs, or adapters of runs, that differ only in their seed."""
 
     values: dict[str, str]
-    runs: list[Run] = field(default_factory=list)
+    runs: list[Result] = field(default_factory=list)
     figures: dict[str, tuple[float, float]] = field(default_factory=dict)  # mean, deviation
 
     @property
@@ -78,7 +85,7 @@ def mean_and_deviation(values: list[float]) -> tuple[float, float]:
 class Table:
     """`baseline`: values of the runs with which others, equal in all else, are compared."""
 
-    def __init__(self, runs: list[Run], columns: list[str], baseline: dict[str, str],
+    def __init__(self, runs: list[Result], columns: list[str], baseline: dict[str, str],
                  best: tuple[str, bool] | None):
         self.runs, self.baseline = runs, baseline
         self.columns = [column for column in columns if column != SEED]
@@ -89,7 +96,7 @@ class Table:
         self.best_figure, self.best_is_lowest = best or self._default_best()
         self.best = self._find_best()
 
-    def _against_baseline(self, run: Run) -> dict[str, float]:
+    def _against_baseline(self, run: Result) -> dict[str, float]:
         if not self.baseline:
             return {}
         wanted = {**run.values, **self.baseline}
@@ -149,13 +156,16 @@ class Table:
                 for row in self.rows]
 
     def failures(self) -> list[tuple[str, str]]:
-        return [(run.name, f"exit code {run.state['exit_code']}: {run.state.get('error', '')}")
-                for run in self.runs if run.has_failed]
+        """Name and error, once a run."""
+        errors = {run.name.partition("/")[0]: f"exit code {run.state['exit_code']}: {run.state.get('error', '')}"
+                  for run in self.runs if run.has_failed}
+        return list(errors.items())
 
     def summary(self) -> str:
         num_finished = sum(run.is_finished for run in self.runs)
         num_failed = sum(run.has_failed for run in self.runs)
-        text = f"{num_finished} of {len(self.runs)} runs finished"
+        kind = "adapters" if self.of_adapters else "runs"
+        text = f"{num_finished} of {len(self.runs)} {kind} finished"
         if num_failed:
             text += f", {num_failed} failed"
         if self.best:
@@ -166,7 +176,11 @@ class Table:
 
     def notes(self) -> str:
         seeds = " Mean ± sample standard deviation over seeds." if self.over_seeds else ""
-        return NOTES + seeds
+        return NOTES + (NOTES_OF_ADAPTERS if self.of_adapters else "") + seeds
+
+    @property
+    def of_adapters(self) -> bool:
+        return any(isinstance(run, AdapterOfRun) for run in self.runs)
 
 
 def to_csv(table: Table) -> str:
