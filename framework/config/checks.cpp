@@ -200,7 +200,7 @@ void check_best_by(const Config& config, const SettingPlaces& places) {
 
 void check_checkpoint(const Config& config, const SettingPlaces& places) {
   const CheckpointSection& checkpoint = config.checkpoint;
-  if (checkpoint.keep_best > 0 && config.data.validation.empty()) {
+  if (checkpoint.keep_best > 0 && !has_validation(config)) {
     fail(fmt::format("{}, but data.validation names no token store to tell the best by",
                      stated("checkpoint.keep_best", checkpoint.keep_best, places)),
          "Set data.validation, or checkpoint.keep_best: 0.");

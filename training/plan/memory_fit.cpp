@@ -195,6 +195,16 @@ std::vector<FitInput> offload_choices(const FitInput& input) {
   return choices;
 }
 
+// Those within `bytes` whose offloaded activations fit in the host's memory.
+std::vector<FitCandidate> candidates_within(std::int64_t bytes, const FitInput& input) {
+  std::vector<FitCandidate> candidates = Fitter(input, bytes).list();
+  std::erase_if(candidates, [&](const FitCandidate& candidate) {
+    return input.limit.host_bytes && candidate.settings.offloads_activations &&
+           plan_with(input, candidate.settings).offloaded_bytes > *input.limit.host_bytes;
+  });
+  return candidates;
+}
+
 }  // namespace
 
 Offload offload_of(const MemorySettings& settings) {
@@ -245,7 +255,7 @@ std::vector<std::int64_t> token_choices(const Config& config, int num_ranks) {
 }
 
 std::vector<FitCandidate> fit_candidates(const FitInput& input) {
-  return Fitter(input, input.limit.bytes).list();
+  return candidates_within(input.limit.bytes, input);
 }
 
 std::optional<MemoryChoice> fit_memory(const FitInput& input) {
@@ -253,8 +263,8 @@ std::optional<MemoryChoice> fit_memory(const FitInput& input) {
   std::vector<FitCandidate> found;
   for (std::size_t i = 0; i < choices.size() && found.empty(); ++i) {
     try {
-      found = Fitter(choices[i], input.limit.bytes).list();
-      if (found.empty()) found = Fitter(choices[i], input.limit.with_reserve).list();
+      found = fit_candidates(choices[i]);
+      if (found.empty()) found = candidates_within(input.limit.with_reserve, choices[i]);
     } catch (const Error&) {
       if (i + 1 == choices.size()) throw;
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <limits>
 
 #include "framework/core/error.h"
 #include "framework/core/units.h"
@@ -15,6 +16,14 @@ namespace {
 // In runs of 1,000 steps of all sizes the allocator held at most 2 to 3 % more than the tensors.
 constexpr double kGpuShare = 0.96;
 constexpr double kHostShare = 0.5;
+
+// The rest is for data, for the program, and for what else pins memory.
+constexpr double kOffloadShare = 0.8;
+
+std::optional<std::int64_t> offload_limit(std::int64_t available, int ranks_on_host) {
+  if (available <= 0) return std::nullopt;
+  return static_cast<std::int64_t>(kOffloadShare * static_cast<double>(available / ranks_on_host));
+}
 
 MemoryLimit given_limit(double limit_gib) {
   const auto bytes = static_cast<std::int64_t>(limit_gib * kGibibyte);
@@ -42,11 +51,16 @@ MemoryLimit host_limit(std::int64_t available, int ranks_on_host) {
 }  // namespace
 
 MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int ranks_on_host) {
-  if (memory.limit_gib) return given_limit(*memory.limit_gib);
-  if (device.kind() == DeviceKind::kCpu) {
+  const bool is_gpu = device.kind() == DeviceKind::kCuda;
+  if (!is_gpu && !memory.limit_gib) {
     return host_limit(static_cast<std::int64_t>(device.available_memory_bytes()), ranks_on_host);
   }
-  return gpu_limit(static_cast<std::int64_t>(device.total_memory_bytes()), device.name() + "'s");
+  MemoryLimit limit =
+      memory.limit_gib
+          ? given_limit(*memory.limit_gib)
+          : gpu_limit(static_cast<std::int64_t>(device.total_memory_bytes()), device.name() + "'s");
+  if (is_gpu) limit.host_bytes = offload_limit(host_available_memory_bytes(), ranks_on_host);
+  return limit;
 }
 
 AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
@@ -79,13 +93,16 @@ MinFreeMemory min_free_memory(const Config& config, const Device& device, World&
   const auto shard_size = static_cast<int>(config.parallel.shard_size.value_or(0));
   MinFreeMemory memory{memory_ranks(device, data_parallel_size(world), shard_size),
                        memory_limit(config.memory, device, world.local_size())};
+  constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
   std::int64_t figures[] = {memory.limit.bytes, memory.limit.with_reserve,
-                            -memory.ranks.taken_bytes.value_or(0)};
+                            -memory.ranks.taken_bytes.value_or(0),
+                            memory.limit.host_bytes.value_or(kUnknown)};
   world.control().all_reduce(figures, std::size(figures), DataType::kInt64, ReduceOp::kMin,
                              nullptr);
   memory.limit.bytes = figures[0];
   memory.limit.with_reserve = figures[1];
   if (memory.ranks.taken_bytes) memory.ranks.taken_bytes = -figures[2];
+  if (figures[3] < kUnknown) memory.limit.host_bytes = figures[3];
   return memory;
 }
 

@@ -19,11 +19,14 @@ struct MemoryLimit {
   std::int64_t bytes = 0;
   std::int64_t with_reserve = 0;  // the limit without the reserve
   std::string basis;              // source of the figure, for people
+  // Host memory that a rank may use for what it takes off a GPU. Nothing: not known.
+  std::optional<std::int64_t> host_bytes = {};
 };
 
 // memory.limit_gib if given; it then covers all memory that a rank uses. Otherwise:
 // CUDA: 96 % of the device's memory. The rest covers fragmentation of the allocator.
 // CPU: half of the host's available memory, divided by `ranks_on_host`.
+// With CUDA, host_bytes is 80 % of the host's available memory, divided by `ranks_on_host`.
 // Throws Error(kConfig) when the host does not report its memory.
 MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int ranks_on_host);
 

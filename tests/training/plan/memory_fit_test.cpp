@@ -149,6 +149,21 @@ TEST(MemoryFit, NothingIsChosenWhereNothingFits) {
   EXPECT_EQ(choice->chosen.bytes, least);
 }
 
+TEST(MemoryFit, ActivationsAreOffloadedWhereTheyFitOnTheHost) {
+  FitInput input = input_with({DeviceKind::kCuda, 1, 1}, kPlenty);
+  input.config.memory.offload = Offload::kActivations;
+  input.limit.bytes = input.limit.with_reserve = least_memory(input).bytes;
+  input.config.memory.offload.reset();
+  const auto choice = fit_memory(input);
+  ASSERT_TRUE(choice && choice->chosen.settings.offloads_activations);
+  const std::int64_t needed = plan_with(input, choice->chosen.settings).offloaded_bytes;
+  ASSERT_GT(needed, 0);
+  input.limit.host_bytes = needed;
+  EXPECT_TRUE(fit_memory(input));
+  input.limit.host_bytes = needed - 1;
+  EXPECT_FALSE(fit_memory(input));
+}
+
 TEST(MemoryFit, AnAutomaticBudgetThatFitsStaysTheSame) {
   for (const std::int64_t limit : limits_for(kLayouts[0])) {
     FitInput input = input_with(kLayouts[0], limit);
