@@ -14,7 +14,7 @@ TINY = {
     "model.config": {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
                      "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 512,
                      "max_position_embeddings": 512, "rms_norm_eps": 1.0e-6, "tie_word_embeddings": True},
-    "data.validation": None, "samples.steps": 0, "data.max_length": 256, "batch.max_tokens_per_micro_batch": 256,
+    "samples.steps": 0, "data.max_length": 256, "batch.max_tokens_per_micro_batch": 256,
     "batch.global_batch_size": 8, "run.max_steps": 6, "run.evaluate_steps": 0, "metrics.serve": False,
     "adapter.kind": "lora", "optimizer.epsilon": 1.0e-3, "precision.compute": "fp32", "precision.reduce": "fp32"}
 
@@ -40,7 +40,7 @@ def sweep(folder):
     """Writes a sweep file and runs it."""
     def run(name, varied, *arguments, exit_code=0, **settings):
         path = folder / f"{name}.yaml"
-        settings = {**TINY, "data.train": str(folder / "a"), **settings}
+        settings = {**TINY, "data.train": str(folder / "a"), "data.validation": str(folder / "b"), **settings}
         settings = {key: value for key, value in settings.items() if f'"{key}"' not in json.dumps(varied)}
         path.write_text(json.dumps({
             "sweep": {"configs": "configs/quickstart.yaml", "output": str(folder / name)},
@@ -55,7 +55,8 @@ def rows(folder):
 
 
 def steps_of(run):
-    return [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "grad_norm" in line]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,8 @@ def test_adapters_have_the_rows_of_runs_of_their_own(folder, sweep, three, toget
         for key in ("adapter.name", "adapter.rank", "data.train", "status", "steps", "tokens", "tokens_per_step",
                     "peak_learning_rate"):
             assert one[key] == alone[key], key
-        assert float(one["loss"]) == pytest.approx(float(alone["loss"]), rel=5e-6)
+        for key in ("loss", "validation_loss"):
+            assert float(one[key]) == pytest.approx(float(alone[key]), rel=5e-6), key
     assert len({row["loss"] for row in joined}) == 3
     assert [row["steps"] for row in joined] == ["6"] * 3
 
@@ -100,7 +102,7 @@ def test_one_job_trains_them_and_the_table_counts_adapters(folder, together):
     output, joined = together
     assert len({row["folder"] for row in joined}) == 1
     assert len(list((folder / "joined" / "runs").iterdir())) == 1
-    assert "3 of 3 adapters finished; lowest loss: " in output
+    assert "3 of 3 adapters finished; lowest validation loss: " in output
     assert {row["name"].partition("/")[2] for row in joined} == {"small", "large", "other"}
 
 
@@ -112,7 +114,7 @@ def test_a_finished_sweep_does_not_train_again(sweep, three, together):
 
 def test_the_best_adapters_configuration_trains_it_alone(folder, together):
     _, joined = together
-    best = min(joined, key=lambda row: float(row["loss"]))
+    best = min(joined, key=lambda row: float(row["validation_loss"]))
     packtrain("train", folder / "joined" / "best.yaml", f"run.output={folder}/best")
     steps = steps_of(folder / "best")
     total = sum(step["num_loss_tokens"] for step in steps)
@@ -135,7 +137,7 @@ def test_a_dry_run_shows_which_adapters_train_together(folder, sweep):
 
 def test_what_several_adapters_cannot_have_is_refused_before_a_run_starts(folder, sweep):
     _, errors = sweep("refused", {"product": {"adapter.rank": [4, 8]}}, "--together", exit_code=64,
-                      **{"data.validation": str(folder / "b")})
-    assert "2 adapters together: data.validation is not possible with several adapters" in errors
-    assert "Evaluate each adapter after `packtrain export`. Or leave --together out" in errors
+                      **{"checkpoint.keep_best": 1})
+    assert "2 adapters together: checkpoint.keep_best is not possible with several adapters" in errors
+    assert "Their best steps differ: set it to 0. Or leave --together out" in errors
     assert not (folder / "refused").exists()

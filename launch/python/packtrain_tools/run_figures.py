@@ -62,6 +62,12 @@ def of_adapter(history: History, name: str) -> History:
         record = {**step, **numbers, **times}
         del record["num_examples"]  # of all adapters
         own.steps.append(record)
+    for line in history.evaluations:
+        # The first set of an adapter is that of its own run's validation_loss.
+        sets = [values["loss"] for name_of_set, values in line.get("validation_sets", {}).items()
+                if name_of_set == name or name_of_set.startswith(name + ".")]
+        if sets:
+            own.evaluations.append({"step": line["step"], "validation_loss": sets[0]})
     return own
 
 

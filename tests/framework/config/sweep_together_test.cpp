@@ -128,9 +128,9 @@ TEST(SweepTogetherErrors, AdaptersOfEqualNames) {
 
 TEST(SweepTogetherErrors, WhatSeveralAdaptersCannotHaveIsNamed) {
   const std::string ranks = "product: {adapter.rank: [2, 4]}\n";
-  EXPECT_EQ(error_of(ranks + "settings: {data.validation: v}\n"),
-            "2 adapters together: data.validation is not possible with several adapters (adapters)"
-            "\n  Evaluate each adapter after `packtrain export`. Or leave --together out: each "
+  EXPECT_EQ(error_of(ranks + "settings: {data.validation: v, checkpoint.keep_best: 1}\n"),
+            "2 adapters together: checkpoint.keep_best is not possible with several adapters "
+            "(adapters)\n  Their best steps differ: set it to 0. Or leave --together out: each "
             "adapter is then a run of its own.");
   EXPECT_NE(error_of(ranks + "settings: {adapter.save: [lm_head]}\n").find("adapter.save is not"),
             std::string::npos);
