@@ -9,8 +9,16 @@
 namespace packtrain {
 
 enum class AdapterKind { kNone, kLora };
-// Initial values of an adapter: PEFT's init_lora_weights true and gaussian.
-enum class LoraInit { kDefault, kGaussian };
+// Initial values of an adapter: PEFT's init_lora_weights true, gaussian, pissa, pissa_niter_N, and
+// loftq.
+struct LoraInit {
+  enum class Kind : std::uint8_t { kDefault, kGaussian, kPissa, kPissaNiter, kLoftq };
+  Kind kind = Kind::kDefault;
+  std::int64_t num_iterations = 0;  // N of pissa_niter_N
+
+  bool is_pissa() const { return kind == Kind::kPissa || kind == Kind::kPissaNiter; }
+  friend bool operator==(const LoraInit&, const LoraInit&) = default;
+};
 
 struct NumberOfName {
   std::string name;
@@ -34,7 +42,7 @@ struct AdapterSection {
   std::vector<NumberOfName> rank_pattern;             // ranks of some modules
   std::vector<NumberOfName> alpha_pattern;            // alphas of some modules
   double dropout = 0;                                 // of the input of A
-  LoraInit init = LoraInit::kDefault;
+  LoraInit init;
   std::vector<std::string> save;  // modules that are trained whole (PEFT's modules_to_save)
 
   bool is_used() const { return kind != AdapterKind::kNone || !path.empty(); }

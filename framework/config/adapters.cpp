@@ -220,6 +220,10 @@ void check_adapters(const Config& config) {
     refuse("adapter.path", "Train an adapter further in a run of its own.");
   }
   if (!config.adapter.name.empty()) refuse("adapter.name", "Each entry of adapters has its name.");
+  for (const Config& own : adapter_configs(config)) {
+    if (!own.adapter.init.is_pissa()) continue;
+    refuse("adapter.init: pissa", "It subtracts from the weights, which all adapters share.");
+  }
   if (!config.adapter.save.empty()) {
     refuse("adapter.save", "All adapters share the model's own weights, which stay frozen.");
   }

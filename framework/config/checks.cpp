@@ -214,6 +214,23 @@ void check_checkpoint(const Config& config, const SettingPlaces& places) {
   }
 }
 
+void check_adapter_init(const Config& config, const SettingPlaces& places) {
+  const LoraInit& init = config.adapter.init;
+  const bool is_loftq = init.kind == LoraInit::Kind::kLoftq;
+  if (!trains_adapter(config) || (!is_loftq && !init.is_pissa())) return;
+  if (is_loftq && config.model.base != BaseStorage::kNf4) {
+    fail(fmt::format("adapter.init is loftq ({}), but model.base is bf16 ({})",
+                     place_of("adapter.init", places), place_of("model.base", places)),
+         "LoftQ reduces the error of weights in NF4: set model.base: nf4, or adapter.init: pissa.");
+  }
+  if (config.adapter.path.empty()) return;
+  fail(fmt::format("adapter.init is {} ({}), but {} has the adapter's values",
+                   is_loftq ? "loftq" : "pissa", place_of("adapter.init", places),
+                   stated("adapter.path", config.adapter.path, places)),
+       "Leave adapter.init out: an adapter of PiSSA is trained further from its checkpoint as it "
+       "is.");
+}
+
 }  // namespace
 
 void check_settings_agree(const Config& config, const SettingPlaces& places) {
@@ -229,6 +246,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_early_stopping(config, places);
   check_best_by(config, places);
   check_checkpoint(config, places);
+  check_adapter_init(config, places);
 }
 
 void check_for_training(const Config& config) {

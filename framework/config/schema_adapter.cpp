@@ -35,10 +35,13 @@ std::vector<Field> fields_of(AdapterSection& s) {
       real("adapter.dropout", s.dropout, {.low = 0, .high = 1, .below = true})
           .means("Probability that an element of A's input is dropped in training. The mask of an "
                  "example does not depend on how it is packed."),
-      choice("adapter.init", s.init,
-             {{"default", LoraInit::kDefault}, {"gaussian", LoraInit::kGaussian}})
+      lora_init("adapter.init", s.init)
           .means("Initial values. `default`: A uniform within 1 / sqrt(inputs), B zero. "
-                 "`gaussian`: A normal with deviation 1 / rank, B zero."),
+                 "`gaussian`: A normal with deviation 1 / rank, B zero. `pissa`: scale B A is the "
+                 "part of each weight with the largest singular values, and is subtracted from "
+                 "the frozen weight. `pissa_niter_N`: the same by a randomized decomposition with "
+                 "N iterations, which is faster. `loftq`: scale B A is the nearest to the error of "
+                 "a weight in NF4 (model.base: nf4)."),
       text_list("adapter.save", s.save)
           .means(
               "Modules that are trained whole together with the adapter and saved with it (PEFT's "

@@ -24,6 +24,7 @@
 #include "models/families/text_part.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/hugging_face.h"
+#include "training/checkpoint/peft_difference.h"
 #include "training/checkpoint/peft_folder.h"
 #include "training/checkpoint/temporary_folder.h"
 #include "training/setup/merged_model.h"
@@ -138,8 +139,12 @@ void write_adapters(const std::string& checkpoint, const TrainingState& state,
   const DecoderConfig model = parse_decoder_config(state.model_config);
   const std::vector<LoraOptions> adapters = chosen_adapters(checkpoint, state, request.adapter);
   const auto write = [&](const LoraOptions& options, const std::string& folder) {
-    write_peft_folder(folder, with_adapters(model, std::span(&options, 1)), options,
-                      checkpoint_parameters(checkpoint), how);
+    PlainAdapter adapter{with_adapters(model, std::span(&options, 1)),
+                         checkpoint_parameters(checkpoint)};
+    if (is_pissa(options.initialization)) {
+      adapter = over_original_model(adapter.config, adapter.source);
+    }
+    write_peft_folder(folder, adapter.config, options, adapter.source, how);
   };
   if (adapters.size() == 1) {
     write(adapters.front(), request.out);

@@ -10,6 +10,7 @@ namespace packtrain {
 namespace {
 
 constexpr const char* kEmbeddingWeight = "embed.weight";
+constexpr const char* kInitialPrefix = "initial.";
 
 std::string stem_of(const std::string& weight) {
   return weight.substr(0, weight.rfind('.'));
@@ -109,6 +110,14 @@ std::string lora_a_name(const std::string& weight, const std::string& adapter) {
 std::string lora_b_name(const std::string& weight, const LoraModule& module,
                         const std::string& adapter) {
   return stem_of(weight) + "." + module.leaf() + ".lora_B" + name_ending(adapter);
+}
+
+std::string initial_name(const std::string& parameter) {
+  return kInitialPrefix + parameter;
+}
+
+bool is_initial_name(const std::string& name) {
+  return name.starts_with(kInitialPrefix);
 }
 
 std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {

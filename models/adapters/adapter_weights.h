@@ -20,6 +20,10 @@ std::string lora_a_name(const std::string& weight, const std::string& adapter = 
 std::string lora_b_name(const std::string& weight, const LoraModule& module,
                         const std::string& adapter = {});
 
+// The name that checkpoints of PiSSA have for initial values of an adapter's parameter.
+std::string initial_name(const std::string& parameter);
+bool is_initial_name(const std::string& name);
+
 // The pieces of all parameters that config.adapter trains. lora_A stacks the modules' A
 // [rank, inputs]. The rows of lora_B are in the order of our weight's rows, which may differ from
 // those of the module (falcon). Those of experts are [experts, rank, inputs] and [experts, outputs,

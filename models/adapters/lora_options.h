@@ -27,7 +27,8 @@ struct LoraOptions {
   std::vector<std::pair<std::string, double>> alpha_pattern;
   double dropout = 0;
   LoraInitialization initialization = LoraInitialization::kDefault;
-  std::vector<std::string> save;  // modules that are trained whole
+  std::int64_t num_iterations = 0;  // of LoraInitialization::kPissaNiter
+  std::vector<std::string> save;    // modules that are trained whole
 };
 
 }  // namespace packtrain

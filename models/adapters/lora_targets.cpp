@@ -213,9 +213,19 @@ void check_experts(const ModelModule& module, const DecoderConfig& config,
        "Set adapter.dropout to 0, or leave experts out.");
 }
 
+// A singular value decomposition is of one matrix, and an embedding's product is none.
+void check_matrix(const ModelModule& module, const LoraOptions& options) {
+  if (!is_from_base(options.initialization)) return;
+  if (!module.of_experts && module.parameter != "embed.weight") return;
+  fail(fmt::format("adapter.init: {} computes initial values of linear layers, and {} is none",
+                   is_pissa(options.initialization) ? "pissa" : "loftq", module.path),
+       "Leave the module out of adapter.targets, or set adapter.init: default.");
+}
+
 // Throws when the module cannot have an adapter.
 void check_target(const ModelModule& module, const DecoderConfig& config,
                   const LoraOptions& options) {
+  check_matrix(module, options);
   if (module.of_experts) return check_experts(module, config, options);
   if (!is_projection(module) && !is_embedding_or_head(module)) {
     fail(fmt::format("adapter.targets: {} is no linear layer of attention or MLP", module.path),
@@ -239,6 +249,7 @@ AdapterTargets find_lora_targets(const DecoderConfig& config, const LoraOptions&
   targets.name = options.name;
   targets.dropout = options.dropout;
   targets.initialization = options.initialization;
+  targets.num_iterations = options.num_iterations;
   add_trained(modules, config, options, targets);
   for (const ModelModule& module : modules) {
     if (!selection.is_target(module)) continue;

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "framework/core/error.h"
@@ -11,13 +15,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kGaussian = "gaussian";
+// In the order of LoraInitialization.
+constexpr std::array kInitializations = {"default", "gaussian", "pissa", "pissa_niter", "loftq"};
+
+// Other texts are of versions that had the default alone.
+LoraInitialization parse_initialization(const std::string& text) {
+  const auto found = std::ranges::find(kInitializations, text);
+  if (found == kInitializations.end()) return LoraInitialization::kDefault;
+  return static_cast<LoraInitialization>(found - kInitializations.begin());
+}
 
 }  // namespace
 
 // Patterns are lists of pairs, because their order counts.
 std::string lora_options_text(const LoraOptions& options) {
-  const bool gaussian = options.initialization == LoraInitialization::kGaussian;
   Json json = {{"kind", "lora"},
                {"rank", options.rank},
                {"alpha", options.alpha},
@@ -28,9 +39,10 @@ std::string lora_options_text(const LoraOptions& options) {
                {"rank_pattern", options.rank_pattern},
                {"alpha_pattern", options.alpha_pattern},
                {"dropout", options.dropout},
-               {"init", gaussian ? kGaussian : "default"},
+               {"init", kInitializations.at(static_cast<std::size_t>(options.initialization))},
                {"save", options.save}};
   if (!options.name.empty()) json["name"] = options.name;
+  if (options.num_iterations > 0) json["num_iterations"] = options.num_iterations;
   return json.dump();
 }
 
@@ -74,7 +86,8 @@ LoraOptions parse_lora_options(const std::string& text, const std::string& where
     json.at("alpha_pattern").get_to(options.alpha_pattern);
     json.at("dropout").get_to(options.dropout);
     json.at("save").get_to(options.save);
-    if (json.at("init") == kGaussian) options.initialization = LoraInitialization::kGaussian;
+    options.initialization = parse_initialization(json.at("init"));
+    options.num_iterations = json.value("num_iterations", std::int64_t{0});
     if (options.rank < 1) throw Error(ErrorCategory::kCheckpoint, "'rank' is below 1");
     return options;
   } catch (const std::exception& error) {

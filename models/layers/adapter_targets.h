@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,10 +13,23 @@
 
 namespace packtrain {
 
-enum class LoraInitialization {
-  kDefault,   // A uniform within 1 / sqrt(inputs), B zero
-  kGaussian,  // A normal with deviation 1 / rank, B zero
+// Of PiSSA and LoftQ, scale B A is the nearest matrix of the rank to a matrix M of the module: its
+// largest singular values. A and B have their square roots.
+enum class LoraInitialization : std::uint8_t {
+  kDefault,     // A uniform within 1 / sqrt(inputs), B zero
+  kGaussian,    // A normal with deviation 1 / rank, B zero
+  kPissa,       // M: the weight W. The model's weight becomes W - scale B A. arXiv 2404.02948
+  kPissaNiter,  // the same with a randomized singular value decomposition
+  kLoftq,       // M: the error of W in NF4, W - decode(W). arXiv 2310.08659, one iteration
 };
+inline bool is_pissa(LoraInitialization initialization) {
+  return initialization == LoraInitialization::kPissa ||
+         initialization == LoraInitialization::kPissaNiter;
+}
+// True when initial values are computed from the weights of the model.
+inline bool is_from_base(LoraInitialization initialization) {
+  return is_pissa(initialization) || initialization == LoraInitialization::kLoftq;
+}
 
 // The end of the names of an adapter's parameters.
 inline std::string name_ending(const std::string& adapter) {
@@ -30,6 +44,7 @@ struct AdapterTargets {
   std::set<std::string> trained;  // whole, with the adapter; all others are frozen
   double dropout = 0;             // of the input of A, in training
   LoraInitialization initialization = LoraInitialization::kDefault;
+  std::int64_t num_iterations = 0;  // of kPissaNiter
   // Adapters that are trained together, each on rows of its own. The members above are then empty.
   std::vector<AdapterTargets> several;
 

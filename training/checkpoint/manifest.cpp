@@ -27,8 +27,8 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::array<std::string_view, 3> kKnownRequirements = {
-    kAdapterRequirement, kNf4Requirement, kAdaptersRequirement};
+constexpr std::array<std::string_view, 4> kKnownRequirements = {
+    kAdapterRequirement, kNf4Requirement, kAdaptersRequirement, kInitialValuesRequirement};
 
 class Fault : public std::runtime_error {
  public:

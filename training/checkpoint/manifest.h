@@ -22,6 +22,9 @@ inline constexpr const char* kAdapterRequirement = "adapter";
 // It holds several adapters.
 inline constexpr const char* kAdaptersRequirement = "several-adapters";
 
+// It holds initial values of the adapter, which are subtracted from the model's weights (PiSSA).
+inline constexpr const char* kInitialValuesRequirement = "initial-adapter-values";
+
 // Elements of a parameter that a file holds, for weights and for moments.
 struct SavedRange {
   std::size_t parameter = 0;  // index in Manifest::parameters
@@ -52,8 +55,8 @@ inline constexpr std::string_view kNf4Requirement = "nf4_groups";
 
 struct Manifest {
   // Features that a reader must know in addition to the version (core/requirements.h). This version
-  // knows `adapter`: the checkpoint holds an adapter, not the whole model; kNf4Requirement; and
-  // kAdaptersRequirement.
+  // knows `adapter`: the checkpoint holds an adapter, not the whole model; kNf4Requirement;
+  // kAdaptersRequirement; and kInitialValuesRequirement.
   std::vector<std::string> requirements = {};
   TrainingState state;
   std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them

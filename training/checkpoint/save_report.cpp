@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/hash.h"
+#include "models/adapters/adapter_weights.h"
 #include "models/adapters/lora_text.h"
 #include "training/checkpoint/shard_file.h"
 #include "training/checkpoint/tensor_bytes.h"
@@ -188,6 +190,10 @@ Manifest manifest_of(const TrainingState& state, const std::vector<std::string>&
     }
   }
   if (!manifest.encoded.empty()) manifest.requirements.emplace_back(kNf4Requirement);
+  if (std::ranges::any_of(manifest.parameters,
+                          [](const auto& entry) { return is_initial_name(entry.first); })) {
+    manifest.requirements.emplace_back(kInitialValuesRequirement);
+  }
   std::map<std::uint64_t, std::size_t> places;
   for (const auto& [name, shape] : manifest.parameters) {
     places.try_emplace(key_of(name, shape), places.size());

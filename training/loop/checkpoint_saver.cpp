@@ -21,7 +21,7 @@ CheckpointSaver::CheckpointSaver(const Config& config, const RunInputs& inputs,
       guards_(guards),
       num_ranks_(world.size()),
       writer_(config, world, *inputs.device.device, *run.model,
-              run.resumed ? run.resumed->step : -1) {
+              run.resumed ? run.resumed->step : -1, run.initial_values) {
   if (next_due(config.checkpoint.save_steps, run.first_step(), run.total_steps(),
                run.plan->planner()) < run.total_steps()) {
     writer_.prepare();

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/core/error.h"
@@ -15,6 +16,7 @@
 #include "training/plan/plan_continuation.h"
 #include "training/saving/resume_point.h"
 #include "training/saving/resumed_settings.h"
+#include "training/setup/adapter_residual.h"
 #include "training/setup/collective_read.h"
 #include "training/setup/model_source.h"
 #include "training/setup/training_store.h"
@@ -99,6 +101,7 @@ void make_model(const Config& given, const RunInputs& inputs, World& world, Plan
 void load_same_base(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
   run.base_digest = load_base(inputs.source, config.run.seed, *run.model, world.control());
   const ResumePoint& resumed = *run.resumed;
+  check_same_residual(inputs.source, resumed.folder);
   if (resumed.base_digest == run.base_digest) return;
   throw Error(ErrorCategory::kCheckpoint,
               fmt::format("{} was trained over weights of digest {}, but {} has {}", resumed.folder,
@@ -118,6 +121,9 @@ bool load(const Config& config, const RunInputs& inputs, World& world, PlannedRu
   const auto read = [&](std::span<const ShardView> all) {
     counts = load_checkpoint(resumed.folder, saved_shards({all.begin(), all.end()}, of_adapter),
                              /*with_optimizer_state=*/true);
+    if (!of_adapter) return;
+    run.initial_values =
+        subtract_saved_values(resumed.folder, inputs.source, config.run.seed, *run.model);
   };
   if (const auto failure = collective_read(*run.model, world.control(), read)) {
     if (!failure->is_damage || config.checkpoint.resume != "auto") throw failure->error;
@@ -137,7 +143,10 @@ bool try_plan_and_load(const Config& config, const RunInputs& inputs, World& wor
   make_plan(config, inputs, world, run);
   make_model(config, inputs, world, run);
   if (!run.resumed) {
-    run.base_digest = load_weights(inputs.source, config.run.seed, *run.model, world.control());
+    LoadedWeights loaded =
+        load_weights(inputs.source, config.run.seed, *run.model, world.control());
+    run.base_digest = std::move(loaded.base_digest);
+    run.initial_values = std::move(loaded.initial_values);
     return true;
   }
   if (load(config, inputs, world, run)) return true;

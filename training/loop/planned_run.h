@@ -25,6 +25,7 @@ struct PlannedRun {
   std::unique_ptr<RunPlan> plan;
   std::vector<LearningRate> learning_rates;  // of each adapter, or one
   std::string base_digest;                   // of the weights under an adapter, else ""
+  std::vector<ShardView> initial_values;     // of PiSSA (LoadedWeights)
   Config resolved;  // the configuration, with what memory decided; the model has it
   std::unique_ptr<ShardedModel> model;
   std::unique_ptr<CommunicatorWatch> communicator_watch;  // last: destroyed before the model

@@ -47,6 +47,11 @@ std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
   return config.checkpoint.weights_only ? weights : weights + bytes_named(device, "moments");
 }
 
+// Initial values of an adapter of PiSSA, by which every checkpoint is larger.
+std::int64_t initial_value_bytes(const Config& config, const MemoryPlan& device) {
+  return config.adapter.init.is_pissa() ? bytes_named(device, "master weights") : 0;
+}
+
 // Source of an asynchronous checkpoint (saving/state_snapshot.h).
 std::int64_t snapshot_bytes(const Config& config, const MemoryPlan& device) {
   if (!config.checkpoint.asynchronous || config.checkpoint.save_steps.is_never()) return 0;
@@ -83,6 +88,8 @@ HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, 
       "inputs of layers, until their backward, pinned");
   add(entries, "snapshot of the state", snapshot_bytes(config, device),
       "copied to be saved beside the steps");
+  add(entries, "initial values of the adapter", initial_value_bytes(config, device),
+      "subtracted from the weights, and saved");
   const std::int64_t batch = load.num_rows * kBytesOfRow;
   add(entries, "batches ahead", kStepsHeld * load.num_micro_batches * (batch + batch / kMoreRoom),
       on_cpu ? "of six steps" : "of six steps, pinned");
@@ -99,7 +106,8 @@ CheckpointPlan plan_checkpoints(const Config& config, const MemoryRanks& ranks,
                                 const MemoryPlan& device) {
   const int num_owners = ranks.shard_size == 0 ? ranks.num_ranks : ranks.shard_size;
   const CheckpointSection& options = config.checkpoint;
-  return {num_owners * saved_bytes(config, device), options.keep + options.keep_best + 1};
+  const std::int64_t bytes = saved_bytes(config, device) + initial_value_bytes(config, device);
+  return {num_owners * bytes, options.keep + options.keep_best + 1};
 }
 
 std::string checkpoint_line(const CheckpointPlan& plan) {

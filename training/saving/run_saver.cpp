@@ -5,6 +5,7 @@
 #include <exception>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
@@ -57,9 +58,10 @@ void notify_launcher(std::int64_t step) noexcept {
 }  // namespace
 
 RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedModel& model,
-                   std::int64_t resumed_step)
+                   std::int64_t resumed_step, std::span<const ShardView> constants)
     : config_(config),
       model_(model),
+      constants_(constants),
       device_(device),
       control_(world.control().split(0, world.rank())),
       newest_(resumed_step),
@@ -97,8 +99,10 @@ void RunSaver::write(const TrainingState& state, std::span<const ShardView> shar
   std::string folder;
   {
     const WaitTimer timer(duration_s);
-    folder = save_checkpoint(checkpoints_folder(config_.run.output), state, shards, retention(),
-                             *control_);
+    std::vector<ShardView> all(shards.begin(), shards.end());
+    all.insert(all.end(), constants_.begin(), constants_.end());
+    folder =
+        save_checkpoint(checkpoints_folder(config_.run.output), state, all, retention(), *control_);
   }
   if (control_->rank() == 0) notify_launcher(state.step);
   log_info("saved {}", folder);

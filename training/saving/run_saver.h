@@ -23,9 +23,10 @@ namespace packtrain {
 class RunSaver {
  public:
   // Collective. All arguments must outlive the object. `resumed_step`: step of the checkpoint that
-  // the run resumed from, else -1.
+  // the run resumed from, else -1. `constants`: shards on the CPU that every checkpoint has in
+  // addition to the model's.
   RunSaver(const Config& config, World& world, Device& device, ShardedModel& model,
-           std::int64_t resumed_step);
+           std::int64_t resumed_step, std::span<const ShardView> constants = {});
   ~RunSaver() { wait(); }
   RunSaver(const RunSaver&) = delete;
   RunSaver& operator=(const RunSaver&) = delete;
@@ -77,6 +78,7 @@ class RunSaver {
 
   const Config& config_;
   ShardedModel& model_;
+  std::span<const ShardView> constants_;
   Device& device_;
   std::unique_ptr<Communicator> control_;  // of the thread that saves
   std::unique_ptr<StateSnapshot> snapshot_;

@@ -32,6 +32,22 @@ std::int64_t whole_rank(const NumberOfName& rank) {
               "Give a whole number.");
 }
 
+LoraInitialization initialization_of(LoraInit::Kind kind) {
+  switch (kind) {
+    case LoraInit::Kind::kGaussian:
+      return LoraInitialization::kGaussian;
+    case LoraInit::Kind::kPissa:
+      return LoraInitialization::kPissa;
+    case LoraInit::Kind::kPissaNiter:
+      return LoraInitialization::kPissaNiter;
+    case LoraInit::Kind::kLoftq:
+      return LoraInitialization::kLoftq;
+    case LoraInit::Kind::kDefault:
+      break;
+  }
+  return LoraInitialization::kDefault;
+}
+
 LoraOptions lora_options(const AdapterSection& section) {
   LoraOptions options;
   options.name = section.name;
@@ -48,9 +64,8 @@ LoraOptions lora_options(const AdapterSection& section) {
     options.alpha_pattern.emplace_back(alpha.name, alpha.number);
   }
   options.dropout = section.dropout;
-  if (section.init == LoraInit::kGaussian) {
-    options.initialization = LoraInitialization::kGaussian;
-  }
+  options.initialization = initialization_of(section.init.kind);
+  options.num_iterations = section.init.num_iterations;
   options.save = section.save;
   return options;
 }

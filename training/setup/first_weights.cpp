@@ -7,6 +7,8 @@
 #include "framework/device/tensor_device.h"
 #include "models/families/text_part.h"
 #include "training/checkpoint/hugging_face.h"
+#include "training/setup/adapter_from_base.h"
+#include "training/setup/adapter_residual.h"
 #include "training/setup/base_digest.h"
 #include "training/setup/collective_read.h"
 #include "training/setup/initial_weights.h"
@@ -47,21 +49,26 @@ std::string load_base(const ModelSource& source, std::uint64_t seed, ShardedMode
   return source.adapter ? base_digest(model, control) : "";
 }
 
-std::string load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
-                         Communicator& control) {
-  std::string digest = load_base(source, seed, model, control);
-  if (!source.adapter) return digest;
+LoadedWeights load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                           Communicator& control) {
+  LoadedWeights loaded{load_base(source, seed, model, control)};
+  if (!source.adapter) return loaded;
+  const AdapterSource& adapter = *source.adapter;
   const auto read = [&](std::span<const ShardView> shards) {
-    read_adapter(*source.adapter, source.decoder, seed, shards);
+    read_adapter(adapter, source.decoder, seed, shards);
+    if (adapter.kind == AdapterSource::Kind::kCheckpoint) {
+      loaded.initial_values = subtract_saved_values(adapter.folder, source, seed, model);
+    }
   };
-  if (source.adapter->kind == AdapterSource::Kind::kInitial) {
+  if (adapter.kind == AdapterSource::Kind::kInitial) {
     read(model.parameters().shards());  // computed, so that no replica sends them
     wait_for_current_stream(model.parameters().state().master.device());
+    loaded.initial_values = initialize_from_base(source, seed, model, control);
   } else if (const auto failure = collective_read(model, control, read)) {
     throw failure->error;
   }
   model.parameters().weights_changed();
-  return digest;
+  return loaded;
 }
 
 }  // namespace packtrain

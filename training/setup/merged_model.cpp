@@ -1,8 +1,6 @@
 #include "training/setup/merged_model.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -14,22 +12,14 @@
 #include "framework/core/error.h"
 #include "framework/device/tensor_type.h"
 #include "models/adapters/adapter_weights.h"
-#include "models/block/encoded_layout.h"
 #include "models/decoder/decoder.h"
 #include "models/families/stacked_experts.h"
-#include "models/ops/nf4/nf4.h"
+#include "training/setup/adapter_residual.h"
 #include "training/setup/base_digest.h"
-#include "training/setup/initial_weights.h"
+#include "training/setup/first_parameter.h"
 
 namespace packtrain {
 namespace {
-
-ShardView whole_parameter(const std::string& name, const std::vector<std::int64_t>& shape) {
-  ShardView shard{.parameter = name, .shape = shape, .weight = {}};
-  shard.weight = at::empty(shape, at::kFloat).view({-1});
-  shard.numel = shard.weight.numel();
-  return shard;
-}
 
 using SpecsByName = std::map<std::string, ParameterSpec>;
 
@@ -45,29 +35,20 @@ SpecsByName base_specs(const ModelSource& source, const Config& config) {
   return specs;
 }
 
-// The model's parameter as it was when training began: float32, or encoded.
-ShardView first_parameter(const ModelSource& source, std::uint64_t seed,
-                          const ParameterSpec& spec) {
-  ShardView shard = whole_parameter(spec.name, stored_shape(spec));
-  if (spec.encoding.format == ParameterEncoding::Format::kNf4) {
-    shard.weight = at::zeros({shard.numel}, at::kByte);  // as a run has unused bytes
-    shard.encoded_ranges = encoded_ranges(spec);
-    shard.decoded_shape = spec.shape;
-  }
-  if (source.kind == ModelSource::Kind::kRandom) {
-    initialize_weight(spec, seed, shard);
-  } else {
-    read_weights(source, std::span(&shard, 1));
-  }
-  return shard;
-}
-
-// The values that products read, float32 [shape].
-at::Tensor values_of(const ShardView& shard, const ParameterSpec& spec) {
-  if (shard.encoded_ranges.empty()) return shard.weight.view(spec.shape);
-  at::Tensor values = at::empty(spec.shape, at::kFloat);
-  nf4_decode({shard.weight, shard.encoded_ranges}, values.view({-1}));
-  return values;
+// The values over which the adapter was trained.
+at::Tensor values_under_adapter(const ModelSource& source, std::uint64_t seed,
+                                const ParameterSpec& spec) {
+  const AdapterTargets& adapter = *source.decoder.adapter;
+  const LoraModules* modules = adapter.find(spec.name);
+  ShardView shard = first_parameter(source, seed, spec);
+  if (modules == nullptr || !is_pissa(adapter.initialization)) return decoded_values(shard, spec);
+  const at::ScalarType stored = scalar_type(spec.encoding.stored_type());
+  shard.weight = shard.weight.to(stored);  // as the run had it
+  const InitialUpdate initial =
+      read_initial_update(source.adapter->folder, spec.name, adapter, spec.shape.back());
+  subtract_initial(*modules, initial, shard, [&] { return first_values(source, seed, spec); });
+  if (shard.encoded_ranges.empty()) shard.weight = shard.weight.to(at::kFloat);
+  return decoded_values(shard, spec);
 }
 
 at::Tensor adapter_parameter(const ModelSource& source, const std::string& name,
@@ -124,7 +105,7 @@ ParameterSource merged_parameters(const ModelSource& source, std::uint64_t seed,
     if (adapter.trained.contains(name)) {
       return adapter_parameter(source, name, spec.shape, /*in_adapter=*/false);
     }
-    at::Tensor value = values_of(first_parameter(source, seed, spec), spec);
+    const at::Tensor value = values_under_adapter(source, seed, spec);
     if (const LoraModules* modules = adapter.find(name)) {
       add_update(source, name, *modules, value);
     }

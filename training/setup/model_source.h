@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "models/decoder/decoder.h"
@@ -58,13 +59,20 @@ void require_trainable(ShardedModel& model);
 // Fills the shards' weights from the source's folder, except for the adapter's.
 void read_weights(const ModelSource& source, std::span<const ShardView> shards);
 
+struct LoadedWeights {
+  std::string base_digest;  // of an adapter's model before initial values are subtracted, else ""
+  // This rank's parts of the initial values of an adapter of PiSSA. Checkpoints need them. Empty on
+  // ranks that save none.
+  std::vector<ShardView> initial_values = {};
+};
+
 // Loads the first weights: random from `seed`, or from the source's folder. One replica makes them
 // for all. The result is the same at any number of ranks. Collective over `control`, which has all
-// ranks of the model. An Error of one rank is thrown on every rank. Returns the base_digest() of an
-// adapter's model, else "".
-std::string load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
-                         Communicator& control);
-// The same without the adapter's first values.
+// ranks of the model. An Error of one rank is thrown on every rank.
+LoadedWeights load_weights(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
+                           Communicator& control);
+// The same without the adapter's first values. Returns the digest. Weights under an adapter of
+// PiSSA are those of the source.
 std::string load_base(const ModelSource& source, std::uint64_t seed, ShardedModel& model,
                       Communicator& control);
 

@@ -97,5 +97,46 @@ TEST(Adapters, ANameIsThatOfAFolder) {
   EXPECT_NE(load_error("adapters: [{name: ../x}]").find("is no name"), std::string::npos);
 }
 
+TEST(AdapterInit, IsReadAndWritten) {
+  for (const char* text : {"default", "gaussian", "pissa", "pissa_niter_0", "pissa_niter_16"}) {
+    const std::string yaml = std::string("adapter: {kind: lora, init: ") + text + "}";
+    const Config config = load(yaml);
+    EXPECT_NE(dump_config(config).find(std::string("init: ") + text), std::string::npos) << text;
+    EXPECT_EQ(load(dump_config(config)).adapter.init, config.adapter.init) << text;
+  }
+  EXPECT_EQ(load("adapter: {init: pissa_niter_16}").adapter.init,
+            (LoraInit{LoraInit::Kind::kPissaNiter, 16}));
+}
+
+TEST(AdapterInit, OtherValuesAreRefused) {
+  for (const char* text : {"pisa", "pissa_niter_", "pissa_niter_-1", "pissa_niter_2x",
+                           "pissa_niter_1001", "olora", "3"}) {
+    const std::string error = load_error(std::string("adapter: {init: ") + text + "}");
+    EXPECT_NE(error.find("adapter.init: got "), std::string::npos) << text << ": " << error;
+    EXPECT_NE(error.find("pissa_niter_N with N from 0 to 1000"), std::string::npos) << error;
+  }
+}
+
+TEST(AdapterInit, LoftqIsForWeightsInNf4) {
+  const std::string error = load_error("adapter: {kind: lora, init: loftq}");
+  EXPECT_NE(error.find("adapter.init is loftq (config.yaml:1:"), std::string::npos) << error;
+  EXPECT_NE(error.find("model.base: nf4"), std::string::npos) << error;
+  EXPECT_EQ(load("model: {base: nf4}\nadapter: {kind: lora, init: loftq}").adapter.init.kind,
+            LoraInit::Kind::kLoftq);
+}
+
+TEST(AdapterInit, AnAdapterWithValuesHasNoOthers) {
+  const std::string error = load_error("adapter: {path: a, init: pissa}");
+  EXPECT_NE(error.find("adapter.init is pissa"), std::string::npos) << error;
+  EXPECT_NE(error.find("adapter.path"), std::string::npos) << error;
+}
+
+TEST(AdapterInit, SeveralAdaptersDoNotSubtractFromTheirWeights) {
+  const std::string error = load_error("adapters: [{name: a}, {name: b, init: pissa_niter_2}]");
+  EXPECT_NE(error.find("adapter.init: pissa is not possible with several adapters"),
+            std::string::npos)
+      << error;
+}
+
 }  // namespace
 }  // namespace packtrain

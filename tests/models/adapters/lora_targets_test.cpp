@@ -182,5 +182,16 @@ TEST(LoraTargets, WhatMatchesNothingOrIsNoLinearLayerIsNamed) {
   EXPECT_NE(error_of(options).find("layers_to_transform: 99"), std::string::npos);
 }
 
+TEST(LoraTargets, InitialValuesOfAMatrixAreNotThoseOfExpertsOrAnEmbedding) {
+  LoraOptions options = with_targets({"q_proj", "experts.down_proj"});
+  options.initialization = LoraInitialization::kPissa;
+  const std::string error = error_of(options, small_qwen_moe());
+  EXPECT_NE(error.find("adapter.init: pissa"), std::string::npos) << error;
+  EXPECT_NE(error.find("model.layers.0.mlp.experts.down_proj is none"), std::string::npos) << error;
+  options = with_targets({"embed_tokens"});
+  options.initialization = LoraInitialization::kLoftq;
+  EXPECT_NE(error_of(options).find("adapter.init: loftq"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace packtrain

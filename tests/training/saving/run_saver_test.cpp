@@ -3,15 +3,19 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 
 #include "framework/core/error.h"
+#include "framework/core/file.h"
 #include "tests/helpers/temporary_folder.h"
 #include "tests/parallel/sharding/toy_blocks.h"
+#include "training/checkpoint/manifest.h"
 #include "training/optimizers/adamw.h"
 
 namespace packtrain {
@@ -83,6 +87,29 @@ TEST_F(RunSaverTest, SavesTheStateOfTheStepWhileTrainingContinues) {
     EXPECT_EQ(saver.take_num_failed(), 0);
   }
   for (std::int64_t step = 2; step <= 20; step += 2) expect_saved(step);
+}
+
+TEST_F(RunSaverTest, ConstantsAreInEveryCheckpoint) {
+  const ShardView constant{.parameter = "initial.a.lora_A",
+                           .shape = {3},
+                           .numel = 3,
+                           .trainable = false,
+                           .weight = at::full({3}, 2.5)};
+  {
+    RunSaver saver(config_, *world_, *device_, model_, -1, std::span(&constant, 1));
+    saver.save(after(1));
+    set_all(2);
+    saver.save_now(after(2));
+  }
+  for (const char* step : {"checkpoints/step-1", "checkpoints/step-2"}) {
+    ShardView read = constant;
+    read.weight = at::full({3}, 0.0);
+    load_checkpoint(folder_ / step, std::span(&read, 1), /*with_optimizer_state=*/false);
+    EXPECT_TRUE(read.weight.equal(constant.weight)) << step;
+    EXPECT_NE(read_text(folder_ / step + "/manifest.json", ErrorCategory::kCheckpoint)
+                  .find(kInitialValuesRequirement),
+              std::string::npos);
+  }
 }
 
 TEST_F(RunSaverTest, EndsOnlyWhenTheLastSaveIsThere) {
