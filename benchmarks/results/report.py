@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/results.md (between its `<!-- table: NAME -->` marks) and its plots from
-RESULTS/results.json, which train.py made. Needs no package."""
+RESULTS/results.json, which train.py made, and RESULTS/adapters.json, which adapters.py made. A table
+whose file is not there stays as it is. Needs no package."""
 
 import argparse
 import json
@@ -16,6 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "launch", "python"))
 from packtrain_tools.svg_plot import Panel, Series, render  # noqa: E402
 from tasks import BASE_DENSITY, DENSITIES, DISTRIBUTIONS  # noqa: E402
 
+NUM_RATES = 3  # of adapters.py
 DENSITY_STRATEGIES = ("balanced", "multipack", "fixed_length")
 
 
@@ -133,6 +135,39 @@ def packing_table(results: Results) -> str:
                   "fixed_length - balanced"], rows)
 
 
+def losses_by_rate(results: dict, model: str, method: str) -> dict[float, list[float]]:
+    """Validation losses in the order of seeds."""
+    losses: dict[float, list[float]] = {}
+    for run in sorted(results["runs"], key=lambda run: (run["rate"], run["seed"])):
+        if (run["model"], run["method"]) == (model, method):
+            losses.setdefault(run["rate"], []).append(run["validation_loss"])
+    return losses
+
+
+def adapters_table(results: dict) -> str:
+    """Losses at each learning rate, and the best minus the best of all weights, each seed with itself."""
+    rows = []
+    best_whole: dict[str, list[float]] = {}
+    for model, method in dict.fromkeys((run["model"], run["method"]) for run in results["runs"]):
+        losses = losses_by_rate(results, model, method)
+        best = min(losses.values(), key=statistics.fmean)
+        if method == "all weights":  # the first method of a model
+            best_whole[model] = best
+        whole = best_whole.get(model, [])
+        difference = "-"
+        if whole is not best and len(whole) == len(best):
+            difference = spread([a - b for a, b in zip(best, whole, strict=True)], sign="+")
+        rates = ", ".join(f"{rate:g}" for rate in losses)
+        columns = [spread(values) for values in losses.values()]
+        columns += ["-"] * (NUM_RATES - len(columns))
+        rows.append([f"{model}, {method}", rates, *columns, difference])
+    before = ", ".join(f"{model} {loss:.4f}" for model, loss in results["before"].items())
+    num_seeds = len({run["seed"] for run in results["runs"]})
+    header = ["model, what is trained", "learning rates", "first", "second", "third", "best - all weights"]
+    return (table(header, rows) + f"\nTrained on: {results['device']}, {num_seeds} seeds. "
+            f"Validation loss before: {before}.\n")
+
+
 def density_plot(results: Results) -> str:
     panels = []
     for name in DISTRIBUTIONS:
@@ -178,26 +213,38 @@ def fill_in(path: str, name: str, text: str):
         stream.write(page)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", nargs="?", default="runs/results", metavar="RESULTS",
-                        help="folder of results.json (default runs/results)")
-    parser.add_argument("--page", default=os.path.join(ROOT, "docs", "results.md"))
-    arguments = parser.parse_args()
-    results = Results(os.path.join(arguments.results, "results.json"))
+def write_tables(results: Results, page: str):
+    """All but that of adapters, and the plots."""
     tables = {"setting": setting_text(results), "lengths": lengths_table(results),
               "strategies": strategies_tables(results), "equality": equality_table(results),
               "verify": verify_table(results), "epochs": density_table(results, "epochs"),
               "scaled": density_table(results, "scaled"), "steps": density_table(results, "steps"),
               "packing": packing_table(results)}
     for name, text in tables.items():
-        fill_in(arguments.page, name, text)
-    folder = os.path.dirname(arguments.page)
+        fill_in(page, name, text)
+    folder = os.path.dirname(page)
     for name, image in (("density", density_plot(results)),
                         ("strategies", strategies_plot(results))):
         with open(os.path.join(folder, f"results-{name}.svg"), "w", encoding="utf-8") as stream:
             stream.write(image)
-    print(f"{arguments.page}: {len(tables)} tables, 2 plots")
+    print(f"{page}: {len(tables)} tables, 2 plots")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", nargs="?", default="runs/results", metavar="RESULTS",
+                        help="folder of results.json (default runs/results)")
+    parser.add_argument("--page", default=os.path.join(ROOT, "docs", "results.md"))
+    arguments = parser.parse_args()
+    adapters = os.path.join(arguments.results, "adapters.json")
+    if os.path.exists(adapters):
+        with open(adapters, encoding="utf-8") as stream:
+            fill_in(arguments.page, "adapters", adapters_table(json.load(stream)))
+    path = os.path.join(arguments.results, "results.json")
+    if os.path.exists(path):
+        write_tables(Results(path), arguments.page)
+    elif not os.path.exists(adapters):
+        sys.exit(f"{path}: not there, wanted what benchmarks/results/run train makes")
 
 
 if __name__ == "__main__":
