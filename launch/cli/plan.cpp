@@ -16,6 +16,7 @@
 #include "launch/cli/plan_warnings.h"
 #include "launch/cli/program.h"
 #include "samplers/planner.h"
+#include "training/plan/adapter_plans.h"
 #include "training/plan/plan_source.h"
 #include "training/setup/model_source.h"
 #include "training/setup/tokenizer_check.h"
@@ -56,11 +57,33 @@ std::vector<LengthBin> length_bins(const ExampleCounts& lengths) {
   return bins;
 }
 
-std::vector<StoreShare> store_shares(const DataSection& data, const TokenStore& store) {
+// What is planned: of one run, or of each of several adapters.
+struct PlannedData {
+  std::vector<Config> configs;
+  std::unique_ptr<TokenStore> all;                  // one store after another
+  std::vector<std::unique_ptr<TokenStore>> stores;  // of several adapters, else empty
+
+  const TokenStore& store(std::size_t i) const { return stores.empty() ? *all : *stores[i]; }
+};
+
+PlannedData open_data(const Config& config) {
+  PlannedData data{adapter_configs(config), nullptr, {}};
+  data.all = open_joined_stores(data.configs);
+  if (data.configs.size() == 1) return data;
+  for (const Config& own : data.configs) data.stores.push_back(open_training_store(own.data));
+  return data;
+}
+
+// The stores of data.train. Those of an adapter count as one.
+std::vector<StoreShare> store_shares(const PlannedData& data) {
   std::vector<StoreShare> shares;
-  const std::vector<StoreUse> uses = store.uses();
+  const std::vector<StoreUse> uses = data.all->uses();
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    shares.push_back({uses[i], data.train[i].share, data.train[i].probability});
+    shares.push_back({uses[i], {}, {}});
+    if (!data.stores.empty()) continue;
+    const TrainStore& given = data.configs.front().data.train[i];
+    shares.back().wanted_share = given.share;
+    shares.back().wanted_probability = given.probability;
   }
   return shares;
 }
@@ -106,26 +129,61 @@ void plan_steps(const Planner& planner, const TokenStore& store, std::int64_t be
   }
 }
 
-std::vector<ValidationOverlap> overlaps_of(const DataSection& data, const TokenStore& train) {
+std::vector<ValidationOverlap> overlaps_of(const PlannedData& data) {
   std::vector<ValidationOverlap> overlaps;
-  for (const ValidationStore& validation : data.validation) {
-    const auto store = TokenStore::open(validation.path);
-    auto overlap = find_overlap(train, validation.name, *store);
-    if (overlap) overlaps.push_back(std::move(*overlap));
+  for (std::size_t i = 0; i < data.configs.size(); ++i) {
+    for (const ValidationStore& validation : data.configs[i].data.validation) {
+      const auto store = TokenStore::open(validation.path);
+      auto overlap = find_overlap(data.store(i), validation.name, *store);
+      if (overlap) overlaps.push_back(std::move(*overlap));
+    }
   }
   return overlaps;
 }
 
+bool has_validation(const PlannedData& data) {
+  return std::ranges::any_of(data.configs,
+                             [](const Config& own) { return !own.data.validation.empty(); });
+}
+
+// The planner and its number of steps.
+AdapterPlans plans_of(const PlannedData& data, const PlanOptions& options,
+                      const DecoderConfig& decoder) {
+  const auto count = [](const Planner& planner, const RunSection& run) {
+    return planner.num_run_steps(run);
+  };
+  if (!data.stores.empty()) {
+    return join_adapter_plans(options, decoder, {data.configs, data.stores}, count);
+  }
+  AdapterPlans plans;
+  plans.loss_counters.push_back(std::make_unique<StoreLossCounter>(*data.all));
+  plans.planner = std::make_unique<Planner>(data.all->lengths(), data.all->num_loss_tokens(),
+                                            *plans.loss_counters.front(), options);
+  plans.num_steps = {count(*plans.planner, data.configs.front().run)};
+  plans.losses = plans.planner->losses();
+  return plans;
+}
+
+std::vector<PlannedAdapter> planned_adapters(const PlannedData& data, const AdapterPlans& plans) {
+  std::vector<PlannedAdapter> adapters;
+  for (std::size_t a = 0; a < data.stores.size(); ++a) {
+    adapters.push_back(
+        {data.configs[a].adapter.name, data.stores[a]->info().num_examples, plans.num_steps[a]});
+  }
+  return adapters;
+}
+
 // The events of the run, and the steps after which they happen.
-void add_course(const Config& config, const Planner& planner, PlanReport& report) {
+void add_course(const Config& config, bool evaluates, const Planner& planner, PlanReport& report) {
   const std::int64_t num_steps = report.num_steps;
   report.length = describe_length(config.run, planner);
-  if (!config.data.validation.empty()) {
+  if (evaluates) {
     report.evaluations = describe_due(config.run.evaluate_steps, true, num_steps, planner);
     if (config.run.evaluate_at_start) report.evaluations = "at the start, " + report.evaluations;
   }
   report.saves =
       describe_due(config.checkpoint.save_steps, config.checkpoint.save_final, num_steps, planner);
+  if (!config.adapters.empty()) return;                    // each has a schedule of its own
   if (!schedule_fits(config.schedule, num_steps)) return;  // plan_warnings reports it
   const LearningRate rate(config.optimizer.learning_rate, config.schedule, num_steps);
   for (const std::int64_t step : schedule_boundaries(config.schedule, num_steps)) {
@@ -134,29 +192,31 @@ void add_course(const Config& config, const Planner& planner, PlanReport& report
 }
 
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
-  const std::unique_ptr<TokenStore> store = open_training_store(config.data);
+  const PlannedData data = open_data(config);
+  const TokenStore* const store = data.all.get();
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
-  const StoreLossCounter counter(*store);
   const Assumed assumed = assume(config, decoder, arguments.devices);
-  const FittedConfig fitted = fit_config(config, decoder, assumed, store.get());
+  const FittedConfig fitted = fit_config(config, decoder, assumed, store);
   const PlanOptions options =
       plan_options(config, decoder, assumed.device.ranks.num_ranks, fitted.budget.tokens);
   const PlanSummaryOptions survey = plan_summary_options(options, decoder);
 
   const auto begin = std::chrono::steady_clock::now();
-  const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
+  const AdapterPlans plans = plans_of(data, options, decoder);
+  const Planner& planner = *plans.planner;
   PlanReport report(survey);
   report.planning_time_s = seconds_since(begin);
   report.strategy = config.batch.strategy;
   report.batch_size_key =
       options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
-  report.num_steps = planner.num_run_steps(config.run);
-  add_course(config, planner, report);
-  report.losses = planner.losses();
+  report.num_steps = std::ranges::max(plans.num_steps);
+  add_course(config, has_validation(data), planner, report);
+  report.losses = plans.losses;
+  report.adapters = planned_adapters(data, plans);
   const std::int64_t num_shown = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
   const std::int64_t first = std::min(report.num_steps, arguments.first_step);
-  report.stores = store_shares(config.data, *store);
+  report.stores = store_shares(data);
   plan_steps(planner, *store, first, std::min(report.num_steps, first + num_shown), survey, report);
   report.memory = memory_forecast(
       fitted, decoder, assumed,
@@ -167,10 +227,10 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }
   report.lengths = length_bins(store->lengths());
-  report.overlaps = overlaps_of(config.data, *store);
-  report.warnings = plan_warnings(config, decoder, *store, report);
+  report.overlaps = overlaps_of(data);
+  report.warnings = plan_warnings(data.configs.front(), decoder, *store, report);
   if (arguments.as_json) return report;
-  if (report.survey.cost_utilization() < kTargetUtilization) {
+  if (data.stores.empty() && report.survey.cost_utilization() < kTargetUtilization) {
     report.advice = advise(store->lengths(), options, survey, kTargetUtilization);
   }
   return report;
@@ -220,7 +280,6 @@ int run_plan(int argc, char** argv) {
     return 0;
   }
   check_for_training(config);
-  require_one_adapter(config, "`packtrain plan`");
   check_tokenizers(config);
   const PlanReport report = make_report(arguments, config);
   print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())

@@ -66,6 +66,16 @@ Json stores_to_json(const PlanReport& report) {
   return json;
 }
 
+Json adapters_to_json(const PlanReport& report) {
+  Json json = Json::array();
+  for (const PlannedAdapter& adapter : report.adapters) {
+    json.push_back({{"name", adapter.name},
+                    {"num_examples", adapter.num_examples},
+                    {"num_steps", adapter.num_steps}});
+  }
+  return json;
+}
+
 std::int64_t shared_examples(const std::vector<ValidationOverlap>& overlaps) {
   std::int64_t num_shared = 0;
   for (const ValidationOverlap& overlap : overlaps) num_shared += overlap.num_shared;
@@ -157,6 +167,7 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"planning_time_s", report.planning_time_s},
       {"predicted_step_time_s", report.step_time_s ? Json(*report.step_time_s) : Json()},
       {"stores", stores_to_json(report)},
+      {"adapters", adapters_to_json(report)},
       {"shared_validation_examples", shared_examples(report.overlaps)},
       {"lengths", lengths_to_json(report.lengths)},
       {"warnings", warnings_to_json(report.warnings)},

@@ -75,6 +75,13 @@ struct MemoryForecast {
   std::string remedies;  // when the plan does not fit: settings that do
 };
 
+// One of several adapters that are trained together.
+struct PlannedAdapter {
+  std::string name;
+  std::int64_t num_examples = 0;  // of an epoch
+  std::int64_t num_steps = 0;     // of its own run
+};
+
 struct PlanReport {
   explicit PlanReport(const PlanSummaryOptions& options) : counting(options), survey(options) {}
 
@@ -97,6 +104,7 @@ struct PlanReport {
   // Examples of the shown steps, by the plan's example numbers.
   std::map<std::int64_t, ShownExample> shown_examples;
   std::vector<StoreShare> stores;
+  std::vector<PlannedAdapter> adapters;  // empty: one or none
   std::vector<LengthBin> lengths;
   std::vector<ValidationOverlap> overlaps;  // of validation stores with training stores
   std::vector<PlanWarning> warnings;

@@ -135,6 +135,16 @@ std::string store_table(const PlanReport& report) {
   return text;
 }
 
+std::string adapter_table(const PlanReport& report) {
+  if (report.adapters.empty()) return "";
+  std::string text = "\nadapters               examples           steps\n";
+  for (const PlannedAdapter& adapter : report.adapters) {
+    text += fmt::format("{:<20} {:>10} {:>15}\n", adapter.name, adapter.num_examples,
+                        adapter.num_steps);
+  }
+  return text;
+}
+
 std::string memory_lines(const MemoryForecast& memory) {
   return fmt::format("memory of a rank\n{}\n  kept by a layer: {}\n{}{}memory of a host\n{}\n{}\n",
                      memory_table(memory.plan, memory.gpu_bytes),
@@ -212,7 +222,8 @@ std::string advice(const PlanReport& report) {
     text += fmt::format("{} rank{} would reach {:.3f}.\n", ranks->value,
                         ranks->value == 1 ? "" : "s", ranks->utilization.reached);
   }
-  if (!report.advice.batch_size && !report.advice.num_ranks) {
+  const bool is_advised = report.adapters.empty();  // several have sizes of their own
+  if (is_advised && !report.advice.batch_size && !report.advice.num_ranks) {
     text += fmt::format("No doubling of the batch size and no halving of the ranks reaches {}.\n",
                         kTargetUtilization);
   }
@@ -246,7 +257,7 @@ std::string memory_to_text(const MemoryForecast& memory) {
 
 std::string plan_to_text(const PlanReport& report) {
   std::string text = figures(report) + "\n" + memory_lines(report.memory) + store_table(report) +
-                     length_histogram(report);
+                     adapter_table(report) + length_histogram(report);
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     text += rank_loads(report.steps[i], report.loads[i]);
   }

@@ -21,9 +21,9 @@ struct LowRankPart {
 // subspaces (Halko, Martinsson and Tropp, arXiv 0909.4061). The random matrix depends on the seed
 // and the name.
 struct DecompositionOptions {
-  std::optional<std::int64_t> num_iterations;
+  std::optional<std::int64_t> num_iterations = {};
   std::uint64_t seed = 0;
-  std::string name;
+  std::string name = {};
 };
 
 // The part U S V^T of `matrix` with the `rank` largest singular values. `matrix`: float32 [outputs,

@@ -259,7 +259,24 @@ def test_adapters_that_do_not_fit_are_refused(lab, entries, settings, message):
     assert message in err
 
 
-@pytest.mark.parametrize("command", ["plan", "verify", "evaluate"])
+def test_a_plan_has_the_steps_of_each_adapters_own_plan(lab, stores):
+    def plan(name, *settings):
+        code, out, err = lab.finish(lab.start(name, *SHARED, *settings, "--json", "--steps", "20", command="plan"))
+        assert code == 0, err
+        return json.loads(out)
+
+    def num_tokens(step):
+        return sum(length for rank in step["ranks"] for pieces in rank for _, _, length in pieces)
+
+    entries = adapters(stores)
+    joined = plan("together-planned", together(entries))
+    assert [(one["name"], one["num_steps"]) for one in joined["adapters"]] == [(name, 20) for name in entries]
+    alone_plans = [plan(f"alone-planned-{name}", *alone(name, entry)) for name, entry in entries.items()]
+    for step, own in zip(joined["steps"], zip(*(one["steps"] for one in alone_plans), strict=True), strict=True):
+        assert num_tokens(step) == sum(num_tokens(one) for one in own)
+
+
+@pytest.mark.parametrize("command", ["verify", "evaluate"])
 def test_commands_for_one_adapter_refuse_several(lab, stores, command):
     settings = [f"data.validation={lab.validation_store}"] if command == "evaluate" else []
     code, _, err = lab.finish(lab.start("together-refused", *SHARED, together(adapters(stores)), *settings,

@@ -88,7 +88,14 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   if (adapters.stores.empty()) {
     make_planner(options, store, world);
   } else {
-    join_planners(options, decoder, adapters, world);
+    AdapterPlans joined = join_adapter_plans(
+        options, decoder, adapters, [&](const Planner& planner, const RunSection& run) {
+          return count_run_steps(planner, run, world.control());
+        });
+    loss_counters_ = std::move(joined.loss_counters);
+    planner_ = std::move(joined.planner);
+    num_steps_ = std::move(joined.num_steps);
+    total_steps_ = std::ranges::max(num_steps_);
   }
   if (continuation_->is_new) {
     header_.schedule_position = schedule_position(continuation_->start, config.run, total_steps_);
@@ -120,30 +127,6 @@ void RunPlan::make_planner(const PlanOptions& options, const TokenStore& store, 
                                        *loss_counters_.back(), options, continuation_->start);
   total_steps_ = count_run_steps(*planner_, config_.run, world.control());
   num_steps_ = {total_steps_};
-}
-
-// Each adapter has the steps of its own run.
-void RunPlan::join_planners(const PlanOptions& options, const DecoderConfig& decoder,
-                            const AdapterStores& adapters, World& world) {
-  std::vector<JoinedPlan> plans;
-  std::int64_t first_example = 0;
-  for (std::size_t a = 0; a < adapters.stores.size(); ++a) {
-    const TokenStore& store = *adapters.stores[a];
-    const Config& own = adapters.configs[a];
-    PlanOptions own_options =
-        plan_options(own, decoder, options.num_ranks, options.max_tokens_per_micro_batch);
-    own_options.order_version = options.order_version;
-    loss_counters_.push_back(std::make_unique<StoreLossCounter>(store));
-    auto planner = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(),
-                                             *loss_counters_.back(), own_options);
-    num_steps_.push_back(count_run_steps(*planner, own.run, world.control()));
-    plans.push_back({std::move(planner), first_example, num_steps_.back()});
-    first_example += store.info().num_examples;
-  }
-  total_steps_ = std::ranges::max(num_steps_);
-  planner_ = std::move(plans.front().planner);
-  plans.erase(plans.begin());
-  planner_->join(std::move(plans), num_steps_.front());
 }
 
 // A newly configured budget holds from its step on. An unchanged one stays lowered.

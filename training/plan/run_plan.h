@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "parallel/communicators/process_mesh.h"
 #include "parallel/communicators/world.h"
 #include "samplers/planner.h"
+#include "training/plan/adapter_plans.h"
 #include "training/plan/plan_header.h"
 #include "training/steps/learning_rate.h"
 
@@ -39,13 +39,6 @@ struct ResumePoint {
   bool samples_due = false;
   std::int64_t epoch = 0;  // of the last step done
   std::string base_digest = {};
-};
-
-// Several adapters that are trained together: the configuration of each one's own run, and its
-// store. The joined store has these one after another. Both are empty for one adapter or none.
-struct AdapterStores {
-  std::span<const Config> configs;
-  std::span<const std::unique_ptr<TokenStore>> stores;
 };
 
 class RunPlan {
@@ -87,8 +80,6 @@ class RunPlan {
 
  private:
   void make_planner(const PlanOptions& options, const TokenStore& store, World& world);
-  void join_planners(const PlanOptions& options, const DecoderConfig& decoder,
-                     const AdapterStores& adapters, World& world);
   void begin(PlanEntry entry);
   void keep_lowered_budget(PlanEntry& entry) const;
 
