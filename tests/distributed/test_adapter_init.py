@@ -53,9 +53,9 @@ def refusal(lab, name, *settings):
 
 @pytest.mark.parametrize("init", ["pissa", "pissa_niter_4"])
 def test_the_first_loss_is_that_of_the_model_below(lab, unbroken, plain, init):
-    run = unbroken if init == "pissa" else lab.run("pissa-niter", *ADAPTER, f"adapter.init={init}", "run.max_steps=2")
+    run = unbroken if init == "pissa" else lab.run("pissa-niter", *ADAPTER, f"adapter.init={init}")
     numpy.testing.assert_allclose(losses(run)[0], losses(plain)[0], rtol=1e-5)
-    assert losses(run)[-1] < losses(run)[0]
+    assert losses(run)[-1] < losses(run)[0] - 0.01
 
 
 def test_the_digest_is_that_of_the_model_before_anything_is_subtracted(unbroken, plain):
@@ -133,11 +133,13 @@ def test_merge_and_export_write_the_same_model(lab, plain, tmp_path):
 
 
 def test_an_adapter_is_trained_further_over_the_same_residual(lab, unbroken):
-    again = lab.run("pissa-further", ADAPTER[-1], "run.max_steps=2",
-                    f"adapter.path={unbroken / 'checkpoints' / 'step-20'}", ranks=2)
+    path = f"adapter.path={unbroken / 'checkpoints' / 'step-20'}"
+    again = lab.run("pissa-further", path, "optimizer.learning_rate=0", "run.max_steps=1", ranks=2)
     wanted = initial_values(unbroken)
     assert wanted and all((values == wanted[name]).all() for name, values in initial_values(again).items())
-    assert losses(again)[0] < losses(unbroken)[0] - 0.01
+    loss = lab.evaluate("pissa-further", path)["loss"]
+    numpy.testing.assert_allclose(loss, lab.evaluate("pissa", *PISSA)["loss"], rtol=1e-6)
+    assert losses(again)[0] < losses(unbroken)[0] - 0.002  # of the same batch
 
 
 def test_another_kind_of_initial_values_does_not_continue(lab, unbroken):
