@@ -130,7 +130,7 @@ class Lab:
 
     def models(self) -> list[Model]:
         large = {"adapter.rank": 256, "adapter.rank_pattern": "{k_proj: 128, v_proj: 128}"}
-        found = [Model("llama", self.train_base(), self.arguments.stores, (3e-4, 1e-3, 3e-3), 2,
+        found = [Model("llama", self.train_base(), self.arguments.stores, (5e-4, 1e-3, 2e-3), 2,
                        large if self.gpu else {"adapter.rank": 128})]
         if self.arguments.gemma:
             found.append(Model("gemma-3-270m", self.arguments.gemma, self.arguments.gemma_stores, (1e-5, 3e-5, 1e-4), 1,
