@@ -19,7 +19,11 @@ ADAPTER = {"adapter.kind": "lora", "adapter.alpha": 32, "adapter.targets": "[all
 SMALL_RANK = {**ADAPTER, "adapter.rank": 16}
 TUNING = {"batch.global_batch_size": 32, "batch.max_tokens_per_micro_batch": 4096, "optimizer.weight_decay": 0,
           "data.max_length": 256, "checkpoint.save_final": "false"}
-RATE_OF_ADAPTERS = 10  # times the rate of all weights
+FULL = "all weights"
+STABLE = "LoRA, rank 256, rsLoRA"
+# Times the rate of all weights. The scale of rsLoRA is 16 times as large: 32 / sqrt(256).
+FACTORS = {FULL: 1, STABLE: 1}
+FACTOR_OF_ADAPTERS = 10
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Model:
     @property
     def methods(self) -> dict[str, dict]:
         large = {**ADAPTER, **self.large_rank}
-        return {"all weights": {}, "LoRA, rank 16": SMALL_RANK, "LoRA, rank 256": large,
-                "QLoRA, rank 16": {**SMALL_RANK, "model.base": "nf4"}}
+        return {FULL: {}, "LoRA, rank 16": SMALL_RANK, "LoRA, rank 256": large,
+                STABLE: {**large, "adapter.use_rslora": "true"}, "QLoRA, rank 16": {**SMALL_RANK, "model.base": "nf4"}}
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,7 @@ def last_evaluation(folder: str) -> dict | None:
 def tunings(model: Model, num_seeds: int) -> list[Tuning]:
     found = []
     for method in model.methods:
-        factor = 1 if method == "all weights" else RATE_OF_ADAPTERS
+        factor = FACTORS.get(method, FACTOR_OF_ADAPTERS)
         rates = [float(f"{factor * rate:g}") for rate in model.rates]
         found += [Tuning(model, method, rate, seed) for rate in rates for seed in range(num_seeds)]
     return found

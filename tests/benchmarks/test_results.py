@@ -44,13 +44,14 @@ def lab(tmp_path):
     return run
 
 
-def test_adapters_train_at_ten_times_the_rates_of_all_weights(lab):
+def test_adapters_train_at_ten_times_the_rates_of_all_weights_but_with_rslora_at_the_same(lab):
     _, results = lab("--seeds", "2")
     rates = {}
     for run in results["runs"]:
         rates.setdefault(run["method"], set()).add(run["rate"])
-    assert len(rates) == 4 and len(results["runs"]) == 24
+    assert len(rates) == 5 and len(results["runs"]) == 30
     whole = rates.pop("all weights")
+    assert rates.pop("LoRA, rank 256, rsLoRA") == whole
     for found in rates.values():
         assert sorted(found) == pytest.approx([10 * rate for rate in sorted(whole)])
     assert results["before"] == {"llama": 9.0}
