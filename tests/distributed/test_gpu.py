@@ -59,6 +59,21 @@ def test_an_adapter_over_nf4_on_two_gpus_equals_one(lab):
     assert losses(one)[-1] < losses(one)[0]
 
 
+@pytest.mark.parametrize("ranks, base", [(1, "bf16"), (2, "bf16"), (2, "nf4")])
+def test_adapters_trained_together_have_the_losses_of_their_own_runs(lab, ranks, base):
+    """Ranks of 8 and 16 are those of the kernels. On one GPU the steps are CUDA graphs."""
+    settings = [*BF16, "data.validation=null", "optimizer.learning_rate=1.0e-2", f"model.base={base}"]
+    entries = {"small": {"rank": 8, "alpha": 16}, "large": {"rank": 16, "alpha": 32, "targets": ["q_proj", "down_proj"]}}
+    graphs = ["run.cuda_graphs=on", "batch.max_tokens_per_micro_batch=8192"] if ranks == 1 else []
+    together = "adapters=" + json.dumps([{"name": name, **entry} for name, entry in entries.items()])
+    joined = lab.run(f"gpu-together-{ranks}-{base}", *settings, *graphs, together, ranks=ranks)
+    for name, entry in entries.items():
+        own = [f"adapter.{key}={json.dumps(value)}" for key, value in entry.items()]
+        alone = lab.run(f"gpu-alone-{name}-{ranks}-{base}", *settings, "adapter.kind=lora", f"adapter.name={name}", *own)
+        found = [line["adapters"][name]["loss"] for _, line in sorted(steps(joined).items())]
+        numpy.testing.assert_allclose(found, losses(alone), rtol=5e-3)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_deterministic_run_repeats_bit_for_bit(lab, ranks):
     runs = [lab.run(f"repeated-{ranks}-{i}", *BF16, "precision.deterministic=true", ranks=ranks) for i in range(2)]

@@ -24,6 +24,7 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "cut_to_nothing_examples",
                                       "shared_validation_examples",
                                       "stores",
+                                      "adapters",
                                       "truncated_examples",
                                       "split_examples",
                                       "padding_fraction",
