@@ -65,7 +65,8 @@ at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& /*operands*/, const P
 
 at::Tensor lora_gradients_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*s*/,
                                const LoraModules& /*modules*/,
-                               std::span<const Parameter* const> /*b*/) {
+                               std::span<const Parameter* const> /*b*/,
+                               const at::Tensor& /*row_begins*/) {
   throw_cuda_not_built("lora_gradients");
 }
 
