@@ -69,7 +69,7 @@ def parse_arguments():
                         help="has definitions, with Gemma's tokenizer")
     parser.add_argument("--out", default="runs/results", help="for adapters.json")
     parser.add_argument("--runs", default="runs/results/adapters", help="for run folders")
-    parser.add_argument("--jobs", type=int, metavar="N", help="at once (default: 6 on a GPU, else 1)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at the same time (default: 6 on a GPU, else 1)")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--max-steps", type=int, metavar="N", help="of each run, for a trial")
     parser.add_argument("--seconds", type=float, default=float("inf"),

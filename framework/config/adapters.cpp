@@ -204,6 +204,11 @@ std::vector<Config> adapter_configs(const Config& config) {
   return configs;
 }
 
+bool has_validation(const Config& config) {
+  return std::ranges::any_of(adapter_configs(config),
+                             [](const Config& own) { return !own.data.validation.empty(); });
+}
+
 std::string adapter_label(const std::string& name) {
   return fmt::format("adapters: '{}'", name);
 }

@@ -28,6 +28,9 @@ bool is_adapter_key(std::string_view key);
 // `config` itself, when `adapters` is empty.
 std::vector<Config> adapter_configs(const Config& config);
 
+// True when the configuration or one of several adapters names a store to evaluate on.
+bool has_validation(const Config& config);
+
 // "adapters: 'de'", for messages.
 std::string adapter_label(const std::string& name);
 

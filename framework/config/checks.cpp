@@ -154,12 +154,6 @@ void check_resident_embeddings(const ParallelSection& parallel, const SettingPla
        "Set parallel.zero_stage: 3, or parallel.resident_embeddings: true.");
 }
 
-// True when the configuration or one of several adapters names a store to evaluate on.
-bool has_validation(const Config& config) {
-  return std::ranges::any_of(adapter_configs(config),
-                             [](const Config& own) { return !own.data.validation.empty(); });
-}
-
 void check_evaluation(const Config& config, const SettingPlaces& places) {
   if (has_validation(config)) return;
   if (config.run.evaluate_at_start) {

@@ -57,30 +57,13 @@ std::vector<LengthBin> length_bins(const ExampleCounts& lengths) {
   return bins;
 }
 
-// What is planned: of one run, or of each of several adapters.
-struct PlannedData {
-  std::vector<Config> configs;
-  std::unique_ptr<TokenStore> all;                  // one store after another
-  std::vector<std::unique_ptr<TokenStore>> stores;  // of several adapters, else empty
-
-  const TokenStore& store(std::size_t i) const { return stores.empty() ? *all : *stores[i]; }
-};
-
-PlannedData open_data(const Config& config) {
-  PlannedData data{adapter_configs(config), nullptr, {}};
-  data.all = open_joined_stores(data.configs);
-  if (data.configs.size() == 1) return data;
-  for (const Config& own : data.configs) data.stores.push_back(open_training_store(own.data));
-  return data;
-}
-
 // The stores of data.train. Those of an adapter count as one.
-std::vector<StoreShare> store_shares(const PlannedData& data) {
+std::vector<StoreShare> store_shares(const TrainingStores& data) {
   std::vector<StoreShare> shares;
   const std::vector<StoreUse> uses = data.all->uses();
   for (std::size_t i = 0; i < uses.size(); ++i) {
     shares.push_back({uses[i], {}, {}});
-    if (!data.stores.empty()) continue;
+    if (data.are_several()) continue;
     const TrainStore& given = data.configs.front().data.train[i];
     shares.back().wanted_share = given.share;
     shares.back().wanted_probability = given.probability;
@@ -129,31 +112,26 @@ void plan_steps(const Planner& planner, const TokenStore& store, std::int64_t be
   }
 }
 
-std::vector<ValidationOverlap> overlaps_of(const PlannedData& data) {
+std::vector<ValidationOverlap> overlaps_of(const TrainingStores& data) {
   std::vector<ValidationOverlap> overlaps;
   for (std::size_t i = 0; i < data.configs.size(); ++i) {
     for (const ValidationStore& validation : data.configs[i].data.validation) {
       const auto store = TokenStore::open(validation.path);
-      auto overlap = find_overlap(data.store(i), validation.name, *store);
+      auto overlap = find_overlap(data.of(i), validation.name, *store);
       if (overlap) overlaps.push_back(std::move(*overlap));
     }
   }
   return overlaps;
 }
 
-bool has_validation(const PlannedData& data) {
-  return std::ranges::any_of(data.configs,
-                             [](const Config& own) { return !own.data.validation.empty(); });
-}
-
 // The planner and its number of steps.
-AdapterPlans plans_of(const PlannedData& data, const PlanOptions& options,
+AdapterPlans plans_of(const TrainingStores& data, const PlanOptions& options,
                       const DecoderConfig& decoder) {
   const auto count = [](const Planner& planner, const RunSection& run) {
     return planner.num_run_steps(run);
   };
-  if (!data.stores.empty()) {
-    return join_adapter_plans(options, decoder, {data.configs, data.stores}, count);
+  if (data.are_several()) {
+    return join_adapter_plans(options, decoder, {data.configs, data.own}, count);
   }
   AdapterPlans plans;
   plans.loss_counters.push_back(std::make_unique<StoreLossCounter>(*data.all));
@@ -164,20 +142,21 @@ AdapterPlans plans_of(const PlannedData& data, const PlanOptions& options,
   return plans;
 }
 
-std::vector<PlannedAdapter> planned_adapters(const PlannedData& data, const AdapterPlans& plans) {
+std::vector<PlannedAdapter> planned_adapters(const TrainingStores& data,
+                                             const AdapterPlans& plans) {
   std::vector<PlannedAdapter> adapters;
-  for (std::size_t a = 0; a < data.stores.size(); ++a) {
+  for (std::size_t a = 0; a < data.own.size(); ++a) {
     adapters.push_back(
-        {data.configs[a].adapter.name, data.stores[a]->info().num_examples, plans.num_steps[a]});
+        {data.configs[a].adapter.name, data.own[a]->info().num_examples, plans.num_steps[a]});
   }
   return adapters;
 }
 
 // The events of the run, and the steps after which they happen.
-void add_course(const Config& config, bool evaluates, const Planner& planner, PlanReport& report) {
+void add_course(const Config& config, const Planner& planner, PlanReport& report) {
   const std::int64_t num_steps = report.num_steps;
   report.length = describe_length(config.run, planner);
-  if (evaluates) {
+  if (has_validation(config)) {
     report.evaluations = describe_due(config.run.evaluate_steps, true, num_steps, planner);
     if (config.run.evaluate_at_start) report.evaluations = "at the start, " + report.evaluations;
   }
@@ -192,7 +171,7 @@ void add_course(const Config& config, bool evaluates, const Planner& planner, Pl
 }
 
 PlanReport make_report(const PlanArguments& arguments, const Config& config) {
-  const PlannedData data = open_data(config);
+  const TrainingStores data = open_training_stores(config);
   const TokenStore* const store = data.all.get();
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
@@ -211,7 +190,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.batch_size_key =
       options.global_batch_tokens > 0 ? "batch.global_batch_tokens" : "batch.global_batch_size";
   report.num_steps = std::ranges::max(plans.num_steps);
-  add_course(config, has_validation(data), planner, report);
+  add_course(config, planner, report);
   report.losses = plans.losses;
   report.adapters = planned_adapters(data, plans);
   const std::int64_t num_shown = arguments.steps.value_or(arguments.as_json ? 0 : kStepsShown);
@@ -230,7 +209,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.overlaps = overlaps_of(data);
   report.warnings = plan_warnings(data.configs.front(), decoder, *store, report);
   if (arguments.as_json) return report;
-  if (data.stores.empty() && report.survey.cost_utilization() < kTargetUtilization) {
+  if (!data.are_several() && report.survey.cost_utilization() < kTargetUtilization) {
     report.advice = advise(store->lengths(), options, survey, kTargetUtilization);
   }
   return report;

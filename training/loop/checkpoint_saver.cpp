@@ -44,7 +44,7 @@ TrainingState CheckpointSaver::state(std::int64_t steps_done) const {
   state.num_ranks = num_ranks_;
   state.total_steps = run_.total_steps();
   state.config_hash = hash_config(config_);
-  state.data_fingerprint = inputs_.train_store->fingerprint();
+  state.data_fingerprint = inputs_.stores.all->fingerprint();
   state.config_yaml = dump_config(config_);
   state.model_config = inputs_.source.config_json;
   PlanHeader header = run_.plan->header();

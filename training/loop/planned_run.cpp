@@ -42,7 +42,7 @@ void check_resumed(const Config& config, const RunInputs& inputs, const PlannedR
 }
 
 void log_selection(const Config& config, const RunInputs& inputs, const Planner& planner) {
-  const TokenStore& store = *inputs.train_store;
+  const TokenStore& store = *inputs.stores.all;
   const std::string beyond =
       exceeds_max_positions(store, config.data, inputs.source.decoder.max_positions);
   if (!beyond.empty()) log_warning("{}\n  {}", beyond, kExceedsMaxPositionsAdvice);
@@ -62,20 +62,20 @@ void log_selection(const Config& config, const RunInputs& inputs, const Planner&
 }
 
 void log_adapters(const RunInputs& inputs, const RunPlan& plan) {
-  for (std::size_t a = 0; a < inputs.own_configs.size(); ++a) {
-    log_info("adapter '{}': {} examples, {} steps", inputs.own_configs[a].adapter.name,
-             inputs.own_stores[a]->info().num_examples, plan.num_steps()[a]);
+  for (std::size_t a = 0; a < inputs.stores.configs.size(); ++a) {
+    log_info("adapter '{}': {} examples, {} steps", inputs.stores.configs[a].adapter.name,
+             inputs.stores.own[a]->info().num_examples, plan.num_steps()[a]);
   }
 }
 
 void make_plan(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
-  run.plan = std::make_unique<RunPlan>(config, inputs.source.decoder, *inputs.train_store,
+  run.plan = std::make_unique<RunPlan>(config, inputs.source.decoder, *inputs.stores.all,
                                        run.resumed, *inputs.device.device, world,
-                                       AdapterStores{inputs.own_configs, inputs.own_stores});
+                                       AdapterStores{inputs.stores.configs, inputs.stores.own});
   if (run.resumed) check_resumed(config, inputs, run, world.rank());
   run.learning_rates.clear();
-  for (std::size_t a = 0; a < inputs.own_configs.size(); ++a) {
-    const Config& own = inputs.own_configs[a];
+  for (std::size_t a = 0; a < inputs.stores.configs.size(); ++a) {
+    const Config& own = inputs.stores.configs[a];
     run.learning_rates.emplace_back(own.optimizer.learning_rate, own.schedule,
                                     run.plan->num_steps().at(a), run.plan->schedule_from());
   }

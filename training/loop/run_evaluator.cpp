@@ -40,7 +40,7 @@ void RunEvaluator::start_samples(World& world) {
         std::back_inserter(prompts));
   };
   inputs_.evaluations->for_each(add);
-  if (inputs_.evaluations->empty()) add("", *inputs_.train_store, 0);
+  if (inputs_.evaluations->empty()) add("", *inputs_.stores.all, 0);
   const std::int64_t written = run_.first_step() - (tracker_.due().samples ? 1 : 0);
   samples_ = std::make_unique<Samples>(std::move(prompts), options, config_.run.output, written,
                                        *inputs_.device.device, world);

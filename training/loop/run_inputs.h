@@ -6,25 +6,21 @@
 #include <vector>
 
 #include "framework/config/config.h"
-#include "framework/data/token_store.h"
 #include "parallel/communicators/world.h"
 #include "training/evaluation/evaluation_sets.h"
 #include "training/setup/model_source.h"
 #include "training/setup/run_device.h"
+#include "training/setup/training_store.h"
 
 namespace packtrain {
 
 struct RunInputs {
-  // The configuration of each adapter's own run; one element where several are not trained.
-  std::vector<Config> own_configs;
-  std::unique_ptr<TokenStore> train_store;  // of all adapters, one after another
-  // The store of each adapter, where several are trained.
-  std::vector<std::unique_ptr<TokenStore>> own_stores;
+  TrainingStores stores;
   std::unique_ptr<EvaluationSets> evaluations;
   ModelSource source;
   RunDevice device;
 
-  bool has_several_adapters() const { return own_configs.size() > 1; }
+  bool has_several_adapters() const { return stores.are_several(); }
   std::vector<std::string> adapter_names() const;
 };
 

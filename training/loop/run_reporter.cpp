@@ -40,7 +40,7 @@ RunReporter::RunReporter(const Config& config, const RunInputs& inputs, const Pl
       run_(run),
       saver_(saver),
       world_(world),
-      details_(*inputs.train_store, inputs.source.decoder),
+      details_(*inputs.stores.all, inputs.source.decoder),
       stragglers_(config.guard.straggler_ratio, world.control()) {
   log_memory_plan();
   start_metrics(tracker.due().evaluation, watchdog);
@@ -70,7 +70,7 @@ MetricsOptions RunReporter::metrics_options(const Watchdog& watchdog) const {
   options.rank = world_.rank();
   options.total_steps = run_.total_steps();
   options.first_step = run_.first_step();
-  options.num_bad_lines = inputs_.train_store->info().num_bad_lines;
+  options.num_bad_lines = inputs_.stores.all->info().num_bad_lines;
   options.num_restarts = num_restarts();
   options.facts = {{"backend", name_of(inputs_.device.backend)},
                    {"config_hash", hash_config(config_)},
@@ -98,7 +98,7 @@ void RunReporter::start_metrics(bool evaluates_again, const Watchdog& watchdog) 
   world_.control().barrier();  // the folder exists
   if (keeps_losses) {
     loss_log_ = std::make_unique<ExampleLossLog>(folder, world_.rank(), first_step,
-                                                 *inputs_.train_store, *inputs_.device.device);
+                                                 *inputs_.stores.all, *inputs_.device.device);
   }
   const MetricsOptions options = metrics_options(watchdog);
   metrics_ = Metrics::start(options);

@@ -16,7 +16,7 @@ namespace {
 
 std::vector<OptimizerSection> optimizer_sections(const RunInputs& inputs) {
   std::vector<OptimizerSection> sections;
-  for (const Config& own : inputs.own_configs) sections.push_back(own.optimizer);
+  for (const Config& own : inputs.stores.configs) sections.push_back(own.optimizer);
   return sections;
 }
 
@@ -27,7 +27,7 @@ StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const 
     : device_(*inputs.device.device),
       model_(*run.model),
       recovery_(recovery),
-      details_(*inputs.train_store, inputs.source.decoder),
+      details_(*inputs.stores.all, inputs.source.decoder),
       optimizer_step_(model_, optimizer_sections(inputs), config.run.seed),
       timer_(device_, model_.compute()),
       outcomes_{StepOutcome(device_, details_.size(), details_.num_adapters()),

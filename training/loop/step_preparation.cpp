@@ -22,7 +22,7 @@ namespace packtrain {
 
 void prepare_costs(const RunInputs& inputs, const PlannedRun& run, World& world) {
   if (!run.plan->wants_measured_cost()) return;
-  MeasuredCost measured = measure_cost(*run.plan, *inputs.train_store, run.first_step(), *run.model,
+  MeasuredCost measured = measure_cost(*run.plan, *inputs.stores.all, run.first_step(), *run.model,
                                        *inputs.device.device, world);
   run.plan->set_measured_cost(measured.cost, std::move(measured.speeds));
 }
@@ -67,13 +67,13 @@ void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedR
   options.element_bytes = config.precision.compute == Precision::kFloat32 ? 4 : 2;
   options.narrow_gradients = config.precision.reduce != Precision::kFloat32;
   options.grads_in_place = run.model->slots().grads_in_place;
-  RehearsalPlan plan = plan_rehearsals(run.plan->planner(), *inputs.train_store, run.first_step(),
+  RehearsalPlan plan = plan_rehearsals(run.plan->planner(), *inputs.stores.all, run.first_step(),
                                        run.total_steps(), options);
   if (plan.rehearsals.empty()) return;
   std::erase_if(plan.rehearsals, [&](const auto& each) { return is_long(each, decoder); });
   run.model->operator_options().min_planned_rows = plan.largest_num_rows;
   const std::size_t num_run =
-      rehearse(plan, config.batch.strategy, *inputs.train_store, *run.model, device, world);
+      rehearse(plan, config.batch.strategy, *inputs.stores.all, *run.model, device, world);
   for (const Rehearsal& rehearsal : std::span(plan.rehearsals).first(num_run)) {
     run.memory->add({.num_rows = rehearsal.sizes.num_rows,
                      .num_supervised_rows = rehearsal.sizes.num_supervised_rows,
@@ -95,7 +95,7 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
       device.kind() == DeviceKind::kCuda && world.size() == 1 &&
       all_attention_is(AttentionBackend::kCudnn, decoder, config.precision.compute, device) &&
       graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) && !offloads(config.memory) &&
-      !config.metrics.example_losses && !StepDetails(*inputs.train_store, decoder).by_source() &&
+      !config.metrics.example_losses && !StepDetails(*inputs.stores.all, decoder).by_source() &&
       !slices_rows(decoder) && config.run.trace_steps == 0;
   if (!possible && config.run.cuda_graphs == CudaGraphs::kOn) {
     throw Error(

@@ -151,7 +151,7 @@ std::int64_t Trainer::recover() {
 
 std::unique_ptr<BatchSource> Trainer::make_batches(std::int64_t first_step) const {
   const PlanLayout& layout = run_.plan->layout();
-  const TokenStore& store = *inputs_.train_store;
+  const TokenStore& store = *inputs_.stores.all;
   const auto& adapter = inputs_.source.decoder.adapter;
   const bool drops = adapter != nullptr && adapter->drops();
   const BatchSourceOptions options{

@@ -195,14 +195,9 @@ std::vector<FitInput> offload_choices(const FitInput& input) {
   return choices;
 }
 
-// Those within `bytes` whose offloaded activations fit in the host's memory.
-std::vector<FitCandidate> candidates_within(std::int64_t bytes, const FitInput& input) {
-  std::vector<FitCandidate> candidates = Fitter(input, bytes).list();
-  std::erase_if(candidates, [&](const FitCandidate& candidate) {
-    return input.limit.host_bytes && candidate.settings.offloads_activations &&
-           plan_with(input, candidate.settings).offloaded_bytes > *input.limit.host_bytes;
-  });
-  return candidates;
+bool fits_on_host(const FitInput& input, const MemorySettings& settings) {
+  return !settings.offloads_activations || !input.limit.host_bytes ||
+         plan_with(input, settings).offloaded_bytes <= *input.limit.host_bytes;
 }
 
 }  // namespace
@@ -255,7 +250,7 @@ std::vector<std::int64_t> token_choices(const Config& config, int num_ranks) {
 }
 
 std::vector<FitCandidate> fit_candidates(const FitInput& input) {
-  return candidates_within(input.limit.bytes, input);
+  return Fitter(input, input.limit.bytes).list();
 }
 
 std::optional<MemoryChoice> fit_memory(const FitInput& input) {
@@ -264,17 +259,22 @@ std::optional<MemoryChoice> fit_memory(const FitInput& input) {
   for (std::size_t i = 0; i < choices.size() && found.empty(); ++i) {
     try {
       found = fit_candidates(choices[i]);
-      if (found.empty()) found = candidates_within(input.limit.with_reserve, choices[i]);
+      if (found.empty()) found = Fitter(choices[i], input.limit.with_reserve).list();
     } catch (const Error&) {
       if (i + 1 == choices.size()) throw;
     }
+    if (choices.size() == 1) continue;  // memory.offload is set by hand
+    std::erase_if(found, [&](const auto& one) { return !fits_on_host(input, one.settings); });
   }
   if (found.empty()) return std::nullopt;
   return MemoryChoice{found[0], found.size() > 1 ? std::optional(found[1]) : std::nullopt};
 }
 
 FitCandidate least_memory(const FitInput& input) {
-  return Fitter(offload_choices(input).back(), input.limit.bytes).least();
+  const std::vector<FitInput> choices = offload_choices(input);
+  const FitCandidate least = Fitter(choices.back(), input.limit.bytes).least();
+  if (choices.size() == 1 || fits_on_host(input, least.settings)) return least;
+  return Fitter(choices.front(), input.limit.bytes).least();
 }
 
 std::string settings_text(const MemorySettings& settings) {

@@ -62,9 +62,9 @@ std::vector<std::int64_t> token_choices(const Config& config, int num_ranks);
 // Throws Error(kConfig) when batch.max_tokens_per_micro_batch is auto and nothing fits.
 std::vector<FitCandidate> fit_candidates(const FitInput& input);
 
-// The first two candidates. Offloaded activations must fit limit.host_bytes. What the limit
-// reserves is used only when nothing fits without it. Activations are offloaded, where
-// memory.offload is `auto`, only when nothing fits otherwise.
+// The first two candidates. What the limit reserves is used only when nothing fits without it.
+// Activations are offloaded, where memory.offload is `auto`, only when nothing fits otherwise and
+// limit.host_bytes holds them.
 std::optional<MemoryChoice> fit_memory(const FitInput& input);
 
 // The choice that needs least memory.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/config/adapters.h"
 #include "framework/core/error.h"
 #include "framework/data/joined_store.h"
 #include "framework/data/mixture.h"
@@ -83,10 +84,14 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
   return join_stores(std::move(parts));
 }
 
-std::unique_ptr<TokenStore> open_joined_stores(std::span<const Config> own) {
+TrainingStores open_training_stores(const Config& config) {
+  TrainingStores stores{adapter_configs(config), nullptr, {}};
   std::vector<StorePart> parts;
-  for (const Config& config : own) parts.push_back({open_training_store(config.data)});
-  return join_stores(std::move(parts));
+  for (const Config& own : stores.configs) parts.push_back({open_training_store(own.data)});
+  stores.all = join_stores(std::move(parts));
+  if (stores.configs.size() == 1) return stores;
+  for (const Config& own : stores.configs) stores.own.push_back(open_training_store(own.data));
+  return stores;
 }
 
 std::string share_fingerprint(const TokenStore& store, int local_rank, const std::string& host,

@@ -1,10 +1,11 @@
 // Opens and checks the store that a run trains on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
@@ -17,8 +18,18 @@ namespace packtrain {
 // and Error(kConfig) when a store is named twice.
 std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
 
-// The stores of several adapters one after another, in the order of `own`: their data sections.
-std::unique_ptr<TokenStore> open_joined_stores(std::span<const Config> own);
+// What a run trains on, or each of several adapters.
+struct TrainingStores {
+  std::vector<Config> configs;                   // adapter_configs()
+  std::unique_ptr<TokenStore> all;               // those of several adapters one after another
+  std::vector<std::unique_ptr<TokenStore>> own;  // of several adapters, else empty
+
+  bool are_several() const { return !own.empty(); }
+  const TokenStore& of(std::size_t adapter) const { return own.empty() ? *all : *own[adapter]; }
+};
+
+// Throws as open_training_store().
+TrainingStores open_training_stores(const Config& config);
 
 // The store's fingerprint. The first rank of each host (`local_rank` 0) reads the lengths for it,
 // and the store object of every rank caches the result. Collective. Throws the error of the first

@@ -16,7 +16,7 @@
 //
 // Several adapters may be trained together. `modules` then has those of all. Each adapter has rows
 // of its own (AdapterRows). s and d(x A^T) are zero in the rows of other adapters. The kernels
-// leave out what is zero, so a row costs as much as with its adapter alone. That is the grouped
+// leave out what is zero, so a row has the products of its adapter alone. That is the grouped
 // product of Punica (arXiv 2310.18547) and LoRAFusion (arXiv 2510.00206), without sorting or
 // padding. Rows that are not finite do not reach the gradients of other adapters.
 #pragma once

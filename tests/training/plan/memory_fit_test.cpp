@@ -162,6 +162,9 @@ TEST(MemoryFit, ActivationsAreOffloadedWhereTheyFitOnTheHost) {
   EXPECT_TRUE(fit_memory(input));
   input.limit.host_bytes = needed - 1;
   EXPECT_FALSE(fit_memory(input));
+  EXPECT_FALSE(least_memory(input).settings.offloads_activations);
+  input.config.memory.offload = Offload::kActivations;
+  EXPECT_TRUE(fit_memory(input)) << "set by hand";
 }
 
 TEST(MemoryFit, AnAutomaticBudgetThatFitsStaysTheSame) {
