@@ -57,7 +57,7 @@ struct ParameterSpec {
   int adapter = 0;          // number of the adapter that it is of, where several are trained
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
-  bool decodable = false;                 // its operator calls decode_weight() (ops/nf4)
+  bool decodable = false;                 // its operator decodes it (ops/nf4)
 
   std::int64_t numel() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -79,8 +79,8 @@ struct Parameter {
   at::Tensor value;
   at::Tensor grad;
   bool accumulate = false;
-  // Null: `value` is the weight. Otherwise decode_weight() writes `value`, which all encoded
-  // parameters of a model share.
+  // Null: `value` is the weight. Otherwise products decode it. decode_weight() writes `value`,
+  // which all encoded parameters of a model share.
   std::shared_ptr<const EncodedParameter> encoded = nullptr;
 };
 

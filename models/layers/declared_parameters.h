@@ -16,7 +16,7 @@ class OperatorContext;
 // A matrix [out, in], or several, with normal initial values.
 ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                            double standard_deviation);
-// The same for an operator that calls decode_weight() (ops/nf4).
+// The same for an operator that decodes it (ops/nf4).
 ParameterId declare_decodable_weight(OperatorTape& tape, std::string name,
                                      std::vector<std::int64_t> shape, double standard_deviation);
 // `exists` is false for an operator without the bias, which then declares none.

@@ -16,7 +16,6 @@
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_linear.h"
 #include "models/ops/matmul/matmul.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 
@@ -229,7 +228,6 @@ at::Tensor RecordedAdapters::forward(OperatorContext& run, const at::Tensor& x,
                                      const Parameter& weight, const Parameter* bias,
                                      const at::Tensor& residual) const {
   const at::Tensor s = run.get(s_);
-  decode_weight(weight);  // after get(), which may run other products
   return lora_linear_forward(x, weight, bias, s, updates_->modules(), updates_->b_of(run),
                              run.options().gemm_timing, residual, updates_->rows_of(run));
 }
@@ -242,7 +240,6 @@ at::Tensor RecordedAdapters::backward(OperatorContext& run, const Parameter& wei
   const at::Tensor grad_s = lora_linear_backward_low_rank(grad_output, run.get(s_), modules,
                                                           updates_->b_of(run), timing, rows);
   run.set_gradient(s_, grad_s);
-  decode_weight(weight);  // after get(), which may run other products
   if (!updates_->drops(run)) {
     return lora_linear_backward_input(grad_output, weight, grad_s, updates_->joined_a(run), modules,
                                       {}, timing, sum, rows);

@@ -10,7 +10,6 @@
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_linear.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
@@ -89,14 +88,12 @@ at::Tensor lora_backward(OperatorContext& run, const LowRankUpdate& update, cons
   const at::Tensor low =
       lora_linear_backward_low_rank(grad, run.get(update.s), modules, update.b_of(run), timing);
   run.set_gradient(update.s, low);
-  decode_weight(weight);  // after get(), which may run other products
   return lora_linear_backward_input(grad, weight, low, run.parameter(update.a.a), modules,
                                     update.a.dropout(run), timing, sum);
 }
 
 at::Tensor backward_input(const OperatorContext& run, const Parameter& weight,
                           const at::Tensor& grad, const at::Tensor& sum) {
-  decode_weight(weight);
   return linear_backward_input(grad, weight, run.options().gemm_timing, sum);
 }
 
@@ -139,7 +136,6 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     const at::Tensor added = run.get(residual);
     if (several) return run.set(y, several->forward(run, rows, weight, bias, added));
     const at::Tensor s = update ? run.get(update->s) : at::Tensor();
-    decode_weight(weight);  // after get(), which may run other products
     run.set(y, update ? lora_linear_forward(rows, weight, bias, s, update->modules(),
                                             update->b_of(run), timing, added)
                       : linear_forward(rows, weight, bias, timing, added));

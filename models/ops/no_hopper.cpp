@@ -3,6 +3,7 @@
 #include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/grouped_wgrad_cuda.h"
 #include "models/ops/linear/lora_cuda.h"
+#include "models/ops/nf4/nf4_gemm_cuda.h"
 
 namespace packtrain {
 
@@ -68,6 +69,20 @@ at::Tensor lora_gradients_cuda(const at::Tensor& /*grad_output*/, const at::Tens
                                std::span<const Parameter* const> /*b*/,
                                const at::Tensor& /*row_begins*/) {
   throw_cuda_not_built("lora_gradients");
+}
+
+bool nf4_gemm_takes(const at::Tensor& /*left*/, const Parameter& /*weight*/) {
+  return false;
+}
+
+at::Tensor nf4_gemm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*weight*/,
+                                 const Parameter* /*bias*/, const at::Tensor& /*addend*/) {
+  throw_cuda_not_built("nf4_gemm_forward");
+}
+
+at::Tensor nf4_gemm_backward_cuda(const at::Tensor& /*grad_output*/, const Parameter& /*weight*/,
+                                  const at::Tensor& /*addend*/) {
+  throw_cuda_not_built("nf4_gemm_backward");
 }
 
 }  // namespace packtrain

@@ -5,6 +5,8 @@
 #include "models/ops/gradient.h"
 #include "models/ops/linear/bias_gradient_cuda.h"
 #include "models/ops/matmul/matmul.h"
+#include "models/ops/nf4/nf4.h"
+#include "models/ops/nf4/nf4_gemm_cuda.h"
 
 namespace packtrain {
 
@@ -19,12 +21,16 @@ void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias) 
 
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                           const GemmTiming& timing, const at::Tensor& residual) {
+  if (nf4_gemm_takes(x, weight)) return nf4_gemm_forward_cuda(x, weight, bias, residual);
+  decode_weight(weight);
   return gemm(x, weight.value.t(),
               {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()}, timing);
 }
 
 at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                  const GemmTiming& timing, const at::Tensor& sum) {
+  if (nf4_gemm_takes(grad_output, weight)) return nf4_gemm_backward_cuda(grad_output, weight, sum);
+  decode_weight(weight);
   return gemm(grad_output, weight.value, {.addend = sum}, timing);
 }
 

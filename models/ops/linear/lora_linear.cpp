@@ -14,6 +14,7 @@
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_cuda.h"
 #include "models/ops/matmul/matmul.h"
+#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
@@ -111,6 +112,7 @@ at::Tensor lora_linear_forward(const at::Tensor& x, const Parameter& weight, con
   const LoraGemmOperands operands{
       x, weight.value, s, bias != nullptr ? bias->value : at::Tensor(), residual, rows.begins};
   if (updates_in_one_launch(operands, modules, factor_values(b))) {
+    decode_weight(weight);
     return lora_gemm_forward_cuda(operands, modules, b);
   }
   at::Tensor y = linear_forward(x, weight, bias, timing, residual);
@@ -139,6 +141,7 @@ at::Tensor lora_linear_backward_input(const at::Tensor& grad_output, const Param
   const LoraGemmOperands operands{grad_output, weight.value, grad_low_rank, {}, sum, rows.begins};
   const LoraModules parts = rows.are_several() ? modules : LoraModules{};
   if (dropout.probability == 0 && updates_in_one_launch(operands, parts, std::vector{a.value})) {
+    decode_weight(weight);
     return lora_gemm_backward_cuda(operands, a, parts);
   }
   return lora_backward_x(grad_low_rank, a, modules, dropout, timing,
