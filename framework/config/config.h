@@ -239,6 +239,7 @@ struct SamplesSection {
   std::int64_t max_new_tokens = 64;
   double temperature = 0;  // 0: greedy decoding
   double top_p = 1;
+  bool without_adapter = false;  // the model under the adapter writes too
 };
 
 // Checks that help to find races. They do not change results.

@@ -196,6 +196,8 @@ std::vector<Field> fields_of(SamplesSection& s) {
       real("samples.top_p", s.top_p, {.low = 0, .high = 1, .above = true})
           .means("Nucleus sampling: sample from the most likely tokens whose probabilities sum to "
                  "this value. It needs a temperature above 0."),
+      flag("samples.without_adapter", s.without_adapter)
+          .means("Also generate with the model under the adapter, to compare."),
   };
 }
 

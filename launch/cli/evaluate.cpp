@@ -77,18 +77,21 @@ int run_evaluate(int argc, char** argv) {
         "packtrain evaluate");
     ConfigArguments arguments;
     bool as_json = false;
+    bool without_adapter = false;
     arguments.add_to(app);
     app.add_flag("--json", as_json, "print one JSON object");
+    app.add_flag("--without-adapter", without_adapter, "of the model under the run's adapter");
     app.footer(
         "Examples:\n"
         "  packtrain evaluate my.yaml                             the run's newest checkpoint\n"
+        "  packtrain evaluate my.yaml --without-adapter           the model under its adapter\n"
         "  packtrain evaluate my.yaml model.path=models/Llama     that model, as it came");
     if (!parse_arguments(app, argc, argv)) return;
     const Config config = load_config(arguments.path, arguments.overrides);
     check_for_evaluation(config);
     start_logging(world.rank(), world.size(), "");
     const EvaluationRecord record =
-        run_evaluation(config, which_model(config, arguments.overrides), world);
+        run_evaluation(config, which_model(config, arguments.overrides), world, without_adapter);
     if (world.rank() == 0) print_result(as_json ? to_json(record).dump() + "\n" : to_texts(record));
     check_finite(record);
   });

@@ -202,6 +202,9 @@ def show_samples(arguments):
               f"tokens{ended}")
         passages = [(False, text_of(sample, "prompt", decoders)), (True, text_of(sample, "continuation", decoders))]
         print(show_passages(passages, color, limit or None))
+        if "without_adapter" in sample:
+            print("  without the adapter: " + show_passages([(True, text_of(sample, "without_adapter", decoders))],
+                                                            color, limit or None))
         print("  the example itself: " + show_passages([(False, text_of(sample, "reference", decoders))],
                                                        color, limit or None))
 

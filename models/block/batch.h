@@ -58,6 +58,9 @@ struct DeviceBatch {
   // loss_index. Pads at the end are of none.
   AdapterRows adapter_rows;
   AdapterRows adapter_loss_rows;
+  // Blocks leave the low-rank updates out: the output is that of the model under the adapter. In
+  // evaluation alone.
+  bool without_adapter = false;
   // int32 [T] random bits of each row for masks of dropout (collators/packed_batch.h). Undefined:
   // no dropout.
   at::Tensor row_seeds;

@@ -43,7 +43,7 @@ BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters,
   const at::NoGradGuard no_grad;
   const at::Tensor& ids = context.batch.input_ids;
   at::Tensor y = embedding_forward(ids, parameters[0]);
-  if (lora_ != nullptr) {
+  if (lora_ != nullptr && !context.batch.without_adapter) {
     const Parameter* b = &parameters[2];
     lora_forward(y, embed_update(ids, parameters[1], *lora_), *lora_, std::span(&b, 1),
                  context.options.gemm_timing);

@@ -138,7 +138,8 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Bloc
   DeviceBatch& batch = context.batch;
   const GemmTiming& timing = context.options.gemm_timing;
   finish_routing(batch, experts_);
-  const Weights w = weights(parameters);
+  Weights w = weights(parameters);
+  if (batch.without_adapter) w.lora_a = nullptr;
   const NormOutput normed = norm_forward(x, w.norm, norm_);
   if (logit_multiplier_ != 1.0) normed.y.mul_(logit_multiplier_);
   const Update update(lora_.get(), w, normed.y, dropout(batch), timing, training);

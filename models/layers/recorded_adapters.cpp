@@ -205,6 +205,7 @@ RecordedAdapters::RecordedAdapters(OperatorTape& tape, const std::string& name, 
   step.needs = {x};
   step.multiply_adds.of_rows = in.numel() * rank;
   step.forward = [x, updates = updates_, s = s_](OperatorContext& run) {
+    if (run.batch().without_adapter) return run.set(s, {});
     run.set(s, updates->low_rank(run, run.get(x)));
   };
   step.backward = [x, updates = updates_, s = s_](OperatorContext& run) {

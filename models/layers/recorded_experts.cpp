@@ -100,7 +100,7 @@ struct ProjectionIds {
   ExpertProjection of(const OperatorContext& run) const {
     decode_weight(run.parameter(weight));
     ExpertProjection projection{run.find(weight), run.find(bias), run.options().gemm_timing};
-    if (modules != nullptr) {
+    if (modules != nullptr && !run.batch().without_adapter) {
       projection.lora = {run.find(lora.a), run.find(lora.b.front()), modules->front().scale};
     }
     return projection;

@@ -55,6 +55,7 @@ Value record_lora_a(OperatorTape& tape, const std::string& name, Value x, const 
   step.needs = {x};
   step.multiply_adds.of_rows = in.numel() * rank;
   step.forward = [=](OperatorContext& run) {
+    if (run.batch().without_adapter) return run.set(s, {});
     run.set(s, lora_low_rank(run.get(x), run.parameter(products.a), *products.modules,
                              products.dropout(run), run.options().gemm_timing));
   };
@@ -134,6 +135,9 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
     const Parameter* bias = run.find(bias_id);
     const at::Tensor rows = run.get(x);
     const at::Tensor added = run.get(residual);
+    if (run.batch().without_adapter) {
+      return run.set(y, linear_forward(rows, weight, bias, timing, added));
+    }
     if (several) return run.set(y, several->forward(run, rows, weight, bias, added));
     const at::Tensor s = update ? run.get(update->s) : at::Tensor();
     run.set(y, update ? lora_linear_forward(rows, weight, bias, s, update->modules(),

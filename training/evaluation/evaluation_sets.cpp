@@ -50,6 +50,10 @@ void EvaluationSets::lower_budget(std::int64_t max_tokens) {
   for (const Set& set : sets_) set.evaluator->lower_budget(max_tokens);
 }
 
+void EvaluationSets::leave_adapter_out() {
+  for (const Set& set : sets_) set.evaluator->leave_adapter_out();
+}
+
 void EvaluationSets::for_each(
     const std::function<void(const std::string& name, const TokenStore& store,
                              std::size_t adapter)>& visit) const {

@@ -42,6 +42,8 @@ class EvaluationSets {
 
   // Lowers the budget of all sets (Evaluator::lower_budget).
   void lower_budget(std::int64_t max_tokens);
+  // Of all sets (Evaluator::leave_adapter_out). After prepare().
+  void leave_adapter_out();
 
   // `adapter`: the number of the set's adapter.
   void for_each(const std::function<void(const std::string& name, const TokenStore& store,

@@ -130,7 +130,10 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
     }
     model.compute().run([&](StreamHandle) {
       for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));
-      for (DeviceBatch& batch : batches) set_adapter(adapter_, batch);
+      for (DeviceBatch& batch : batches) {
+        set_adapter(adapter_, batch);
+        batch.without_adapter = without_adapter_;
+      }
       if (options.sources) request_row_losses(batches);
     });
     return std::span<DeviceBatch>(batches);

@@ -41,6 +41,8 @@ class Evaluator {
   // Limits the tokens of micro-batches with several examples from here on. The same on all ranks. A
   // budget above the one in force changes nothing.
   void lower_budget(std::int64_t max_tokens);
+  // From here on the losses are those of the model under the adapter.
+  void leave_adapter_out() { without_adapter_ = true; }
   std::int64_t budget() const { return budget_; }
 
  private:
@@ -58,6 +60,7 @@ class Evaluator {
   World& world_;
   ProcessMesh mesh_;
   EvaluatedAdapter adapter_;
+  bool without_adapter_ = false;
   std::int64_t max_tokens_;  // as configured or found
   std::int64_t budget_;      // in force
   StepPlan plan_;

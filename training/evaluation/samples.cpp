@@ -12,15 +12,22 @@ namespace packtrain {
 namespace {
 
 std::string sample_line(std::int64_t step, const Prompt& prompt,
-                        const std::vector<std::int32_t>& continuation) {
-  const bool ended = !continuation.empty() && prompt.ends.contains(continuation.back());
+                        const std::vector<std::int32_t>& continuation,
+                        const std::vector<std::int32_t>* without_adapter) {
+  const auto has_ended = [&](const std::vector<std::int32_t>& ids) {
+    return !ids.empty() && prompt.ends.contains(ids.back());
+  };
   nlohmann::ordered_json line = {{"step", step}};
   if (!prompt.set.empty()) line["set"] = prompt.set;
   line["store"] = prompt.store;
   line["example"] = prompt.example;
   line["prompt"] = prompt.ids;
   line["continuation"] = continuation;
-  line["ended"] = ended;
+  line["ended"] = has_ended(continuation);
+  if (without_adapter != nullptr) {
+    line["without_adapter"] = *without_adapter;
+    line["without_adapter_ended"] = has_ended(*without_adapter);
+  }
   line["reference"] = prompt.reference;
   return line.dump();
 }
@@ -44,9 +51,18 @@ Samples::Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
   }
 }
 
+// The model under the adapter never changes, so its likeliest tokens are the same at each step.
+void Samples::write_without_adapter(ShardedModel& model, std::int64_t step) {
+  if (!without_adapter_.empty() && options_.samples.temperature == 0) return;
+  GenerationOptions options = options_;
+  options.without_adapter = true;
+  without_adapter_ = generate_continuations(prompts_, options, step, model, device_, world_);
+}
+
 void Samples::write(ShardedModel& model, std::int64_t step) {
   const auto continuations =
       generate_continuations(prompts_, options_, step, model, device_, world_);
+  if (options_.samples.without_adapter) write_without_adapter(model, step);
   static const std::function<bool()>
       kNeverStop;  // a stop request must not cause the same lines to be written twice
   CollectiveEvaluation joint(world_, kNeverStop);
@@ -55,7 +71,8 @@ void Samples::write(ShardedModel& model, std::int64_t step) {
     std::string lines;
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
       if (i > 0) lines += '\n';
-      lines += sample_line(step, prompts_[i], continuations[i]);
+      lines += sample_line(step, prompts_[i], continuations[i],
+                           options_.samples.without_adapter ? &without_adapter_[i] : nullptr);
     }
     file_->append(lines);
   });

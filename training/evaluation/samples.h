@@ -30,11 +30,14 @@ class Samples {
   void lower_budget(std::int64_t max_tokens) { options_.lowered = max_tokens; }
 
  private:
+  void write_without_adapter(ShardedModel& model, std::int64_t step);
+
   std::vector<Prompt> prompts_;
   GenerationOptions options_;
   Device& device_;
   World& world_;
   std::unique_ptr<MetricsFile> file_;  // rank 0
+  std::vector<std::vector<std::int32_t>> without_adapter_;  // by prompt
 };
 
 }  // namespace packtrain

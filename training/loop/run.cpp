@@ -19,6 +19,7 @@
 #include "training/plan/shard_size.h"
 #include "training/plan/token_budget.h"
 #include "training/saving/run_folder.h"
+#include "training/setup/adapter_source.h"
 #include "training/setup/model_source.h"
 #include "training/setup/rank_settings.h"
 #include "training/setup/run_device.h"
@@ -127,19 +128,23 @@ void run_training(const Config& config, World& world) {
   }
 }
 
-EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World& world) {
+EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World& world,
+                                bool without_adapter) {
   Config config = given;
   check_same_settings(config, world);
   if (world.rank() == 0) check_tokenizers(config);
   EvaluationSets sets({&config, 1}, config.checkpoint.best_by);
   const ModelSource source = evaluated_model(config, which);
+  if (without_adapter) require_model_under_adapter(source.decoder, "--without-adapter");
   const RunDevice device = choose_device(config, world);
   config.parallel.shard_size =
       choose_shard_size(config, source.decoder, *device.device, world).num_ranks;
   const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
   sets.prepare(source.decoder, budget.tokens, *device.device, world,
                make_process_mesh(world, *config.parallel.shard_size));
-  log_info("evaluating {} {}", describe(source.kind), source.folder);
+  if (without_adapter) sets.leave_adapter_out();
+  log_info("evaluating {} {}{}", describe(source.kind), source.folder,
+           without_adapter ? ", without its adapter" : "");
   const auto model = make_sharded_model(config, source.decoder, device, world);
   load_weights(source, config.run.seed, *model, world.control());
   return sets.evaluate(*model, 0);

@@ -15,7 +15,9 @@ void run_training(const Config& config, World& world);
 // model.config. kOfRun: the newest checkpoint of run.output; without one, as kConfigured.
 enum class EvaluatedModel { kOfRun, kConfigured };
 
-// Evaluates data.validation. Collective. Every rank gets the same record.
-EvaluationRecord run_evaluation(const Config& config, EvaluatedModel which, World& world);
+// Evaluates data.validation. Collective. Every rank gets the same record. `without_adapter`: of the
+// model under the adapter.
+EvaluationRecord run_evaluation(const Config& config, EvaluatedModel which, World& world,
+                                bool without_adapter = false);
 
 }  // namespace packtrain

@@ -8,6 +8,7 @@
 
 #include "framework/core/logging.h"
 #include "training/evaluation/prompts.h"
+#include "training/setup/adapter_source.h"
 #include "training/steps/due_steps.h"
 
 namespace packtrain {
@@ -26,6 +27,9 @@ RunEvaluator::RunEvaluator(const Config& config, const RunInputs& inputs, const 
 }
 
 void RunEvaluator::start_samples(World& world) {
+  if (config_.samples.without_adapter) {
+    require_model_under_adapter(inputs_.source.decoder, "samples.without_adapter");
+  }
   const GenerationOptions options{
       .samples = config_.samples,
       .seed = config_.run.seed,

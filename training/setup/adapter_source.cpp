@@ -198,6 +198,28 @@ DecoderConfig only_adapter(DecoderConfig decoder, const std::string& name) {
        fmt::format("The adapters are {}.", fmt::join(names, ", ")));
 }
 
+void require_model_under_adapter(const DecoderConfig& decoder, const std::string& what) {
+  if (decoder.adapter == nullptr) {
+    throw Error(ErrorCategory::kConfig,
+                what + " asks for the model under the adapter, but there is no adapter",
+                "Leave " + what + " out.");
+  }
+  if (!decoder.adapter->trained.empty()) {
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{} asks for the model under the adapter, but {} is trained whole with "
+                            "the adapter, and its first values are not kept",
+                            what, *decoder.adapter->trained.begin()),
+                "Leave " + what + " out, or adapter.save.");
+  }
+  if (is_pissa(decoder.adapter->initialization)) {
+    throw Error(ErrorCategory::kConfig,
+                what +
+                    " asks for the model under the adapter, but the initial values of PiSSA are "
+                    "subtracted from its weights",
+                "Leave " + what + " out, and evaluate the model's own folder: model.path=FOLDER.");
+  }
+}
+
 std::vector<ShardView> saved_shards(std::vector<ShardView> shards, bool has_adapter) {
   if (has_adapter) std::erase_if(shards, [](const ShardView& shard) { return !shard.trainable; });
   return shards;

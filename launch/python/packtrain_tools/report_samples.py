@@ -24,6 +24,8 @@ def continuations(run: RunFolder) -> str:
 
 def _of_prompt(name: str, samples: list[dict], decoders: Decoders) -> str:
     written = [(f"step {sample['step']:,}", text_of(sample, "continuation", decoders)) for sample in samples]
+    if "without_adapter" in samples[-1]:
+        written.append(("without the adapter", text_of(samples[-1], "without_adapter", decoders)))
     written.append(("the example itself", text_of(samples[-1], "reference", decoders)))
     rows = [f"<tr>{html_page.cell(who, 'text')}{html_page.cell(what, 'text long')}</tr>"
             for who, what in written]

@@ -27,7 +27,7 @@ def read_samples(run: str) -> list[dict]:
 
 
 def text_of(sample: dict, part: str, decoders: Decoders) -> str:
-    """`part`: prompt, continuation or reference. Decodes with the tokenizer of the prompt's store."""
+    """`part`: prompt, continuation, without_adapter or reference. Decodes with the tokenizer of the prompt's store."""
     return decoders.of(sample["store"])(sample[part])
 
 
