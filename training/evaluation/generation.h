@@ -25,7 +25,7 @@ struct GenerationOptions {
   std::int64_t max_tokens_per_micro_batch = 0;
   std::int64_t lowered =
       0;  // limit for micro-batches of several texts; 0: max_tokens_per_micro_batch
-  bool without_adapter = false;  // the model under the adapter writes
+  bool without_adapter = false;               // the model under the adapter writes
   std::function<bool()> stop_requested = {};  // or none; called between tokens
 };
 

@@ -36,7 +36,7 @@ class Samples {
   GenerationOptions options_;
   Device& device_;
   World& world_;
-  std::unique_ptr<MetricsFile> file_;  // rank 0
+  std::unique_ptr<MetricsFile> file_;                       // rank 0
   std::vector<std::vector<std::int32_t>> without_adapter_;  // by prompt
 };
 

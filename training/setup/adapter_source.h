@@ -34,8 +34,8 @@ DecoderConfig with_adapters(DecoderConfig decoder, std::span<const LoraOptions> 
 // The decoder of several adapters with one of them. Throws Error(kConfig) when none has the name.
 DecoderConfig only_adapter(DecoderConfig decoder, const std::string& name);
 
-// Throws Error(kConfig) when the model under the decoder's adapter cannot be computed by leaving the
-// adapter out. `what`: the option that asks for it.
+// Throws Error(kConfig) when the model under the decoder's adapter cannot be computed by leaving
+// the adapter out. `what`: the option that asks for it.
 void require_model_under_adapter(const DecoderConfig& decoder, const std::string& what);
 
 // Those of `shards` that a checkpoint holds: all, or with an adapter what is trained.
