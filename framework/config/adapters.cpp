@@ -238,7 +238,9 @@ void check_adapters(const Config& config) {
   if (config.run.early_stopping_patience > 0) {
     refuse("run.early_stopping_patience", "Their best steps differ: set it to 0.");
   }
-  if (!config.samples.steps.is_never()) refuse("samples.steps", "Set it to 0.");
+  if (!config.samples.steps.is_never() && !has_validation(config)) {
+    refuse("samples.steps without a validation store", "Set data.validation, or samples.steps: 0.");
+  }
   if (config.batch.cost == CostSource::kMeasured) {
     refuse("batch.cost: measured", "Set batch.cost: flops.");
   }

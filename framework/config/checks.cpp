@@ -261,7 +261,7 @@ void check_for_training(const Config& config) {
 }
 
 void check_for_evaluation(const Config& config) {
-  if (config.data.validation.empty()) {
+  if (!has_validation(config)) {
     fail("data.validation names no token store: wanted the store to evaluate on",
          "Make one with `packtrain prepare`, then set data.validation: STORE.");
   }

@@ -167,6 +167,46 @@ def test_each_adapter_is_evaluated_as_in_its_own_run(lab, stores, ranks):
         assert math.isclose(loss, own[where], rel_tol=2e-5), where
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_evaluate_has_the_losses_of_each_adapters_own_checkpoint(lab, stores, ranks):
+    settings = [*SHARED, f"data.validation={lab.validation_store}", "run.max_steps=6"]
+    entries = {name: adapters(stores)[name] for name in ("plain", "wide")}
+    lab.run("together-scored", *settings, together(entries), ranks=2)
+    found = lab.evaluate("together-scored", *settings, together(entries), ranks=ranks)["sets"]
+    without = lab.evaluate("together-scored", *settings, together(entries), "--without-adapter", ranks=ranks)["sets"]
+    assert set(found) == set(without) == set(entries)
+    for name, entry in entries.items():
+        lab.run(f"alone-scored-{name}", *settings, *alone(name, entry))
+        own = lab.evaluate(f"alone-scored-{name}", *settings, *alone(name, entry))
+        assert math.isclose(found[name]["loss"], own["loss"], rel_tol=2e-5), name
+        assert without[name]["loss"] != found[name]["loss"], name
+    assert without["plain"]["loss"] == without["wide"]["loss"]
+
+
+def test_each_adapter_writes_the_texts_of_its_own_run(lab, stores):
+    settings = [*SHARED, "run.max_steps=6", "samples.steps=3", "samples.num_prompts=3", "samples.max_new_tokens=8",
+                "samples.prompt_tokens=8", "samples.without_adapter=true"]
+    entries = {name: {**adapters(stores)[name], "validation": str(store)}
+               for name, store in (("plain", lab.validation_store), ("wide", stores["b"]))}
+
+    def texts(run, name):
+        lines = [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
+        return [(line["step"], line["example"], line["continuation"], line["without_adapter"]) for line in lines
+                if line.get("set", name) == name]
+
+    run = lab.run("together-sampled", *settings, together(entries), ranks=2)
+    for name, entry in entries.items():
+        own = lab.run(f"alone-sampled-{name}", *settings, *alone(name, entry))
+        assert len(texts(own, name)) == 6
+        assert texts(run, name) == texts(own, name), name
+
+
+def test_samples_of_several_adapters_need_validation_stores(lab, stores):
+    code, _, err = lab.finish(lab.start("together-unsampled", *SHARED, "samples.steps=3", together(adapters(stores))))
+    assert code == 64
+    assert "samples.steps without a validation store is not possible with several adapters" in err
+
+
 def test_an_adapter_ends_with_the_steps_of_its_own_run(lab, stores):
     """Two epochs of the smaller store are fewer steps than two of the other."""
     settings = [*SHARED, "run.max_steps=null", "run.num_epochs=1", "batch.global_batch_size=24"]
@@ -276,11 +316,8 @@ def test_a_plan_has_the_steps_of_each_adapters_own_plan(lab, stores):
         assert num_tokens(step) == sum(num_tokens(one) for one in own)
 
 
-@pytest.mark.parametrize("command", ["verify", "evaluate"])
-def test_commands_for_one_adapter_refuse_several(lab, stores, command):
-    settings = [f"data.validation={lab.validation_store}"] if command == "evaluate" else []
-    code, _, err = lab.finish(lab.start("together-refused", *SHARED, together(adapters(stores)), *settings,
-                                        command=command))
+def test_verify_refuses_several(lab, stores):
+    code, _, err = lab.finish(lab.start("together-refused", *SHARED, together(adapters(stores)), command="verify"))
     assert code == 64
     assert "adapters" in err
 

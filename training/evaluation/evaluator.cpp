@@ -1,7 +1,6 @@
 #include "training/evaluation/evaluator.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,21 +27,6 @@ StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens, std::int64_t 
   const StoreLossCounter counter(store);
   return plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens, num_ranks, &counter,
                          lowered);
-}
-
-// `num_rows` rows, all of the adapter.
-AdapterRows rows_of(const EvaluatedAdapter& adapter, std::int64_t num_rows, at::Device device) {
-  std::vector<std::int64_t> begins(adapter.num_adapters + 1, num_rows);
-  std::fill_n(begins.begin(), adapter.number + 1, 0);
-  const at::Tensor on_host = at::tensor(begins, at::kInt);
-  return {on_host.to(device), std::move(begins)};
-}
-
-void set_adapter(const EvaluatedAdapter& adapter, DeviceBatch& batch) {
-  if (adapter.num_adapters == 1) return;
-  const at::Device device = batch.input_ids.device();
-  batch.adapter_rows = rows_of(adapter, batch.num_rows(), device);
-  batch.adapter_loss_rows = rows_of(adapter, batch.loss_index.size(0), device);
 }
 
 }  // namespace

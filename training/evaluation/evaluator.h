@@ -17,14 +17,9 @@
 #include "parallel/sharding/sharded_model.h"
 #include "samplers/plan.h"
 #include "training/evaluation/collective_evaluation.h"
+#include "training/evaluation/evaluated_adapter.h"
 
 namespace packtrain {
-
-// The adapter that the rows of an evaluation are of, where several are trained together.
-struct EvaluatedAdapter {
-  std::size_t number = 0;
-  std::size_t num_adapters = 1;
-};
 
 class Evaluator {
  public:

@@ -89,6 +89,7 @@ class Writer {
   DeviceBatch on_device(const PackedBatch& packed) {
     DeviceBatch batch = upload(packed, device_);
     const at::Tensor& weights = batch.loss_weight;
+    set_adapter(options_.adapter, batch);
     batch.without_adapter = options_.without_adapter;
     batch.row_logits = at::empty({weights.size(0), options_.vocab_size}, weights.options());
     return batch;

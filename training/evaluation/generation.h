@@ -13,6 +13,7 @@
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
 #include "samplers/plan.h"
+#include "training/evaluation/evaluated_adapter.h"
 #include "training/evaluation/generation_batch.h"
 #include "training/evaluation/prompts.h"
 
@@ -25,6 +26,7 @@ struct GenerationOptions {
   std::int64_t max_tokens_per_micro_batch = 0;
   std::int64_t lowered =
       0;  // limit for micro-batches of several texts; 0: max_tokens_per_micro_batch
+  EvaluatedAdapter adapter = {};              // of all prompts
   bool without_adapter = false;               // the model under the adapter writes
   std::function<bool()> stop_requested = {};  // or none; called between tokens
 };

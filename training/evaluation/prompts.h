@@ -1,6 +1,7 @@
 // Prompts from evaluation examples, which the model continues during training.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_set>
@@ -18,6 +19,7 @@ struct Prompt {
   std::vector<std::int32_t> ids;          // at least one
   std::vector<std::int32_t> reference;    // the example's own continuation, at least one token
   std::unordered_set<std::int32_t> ends;  // tokens that end a continuation
+  std::size_t adapter = 0;                // number of the adapter that continues it
 };
 
 // Chooses up to `num_prompts` examples of the store, evenly spaced. The prompt is the part before

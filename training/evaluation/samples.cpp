@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -51,17 +53,32 @@ Samples::Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
   }
 }
 
+Samples::Continuations Samples::generate(ShardedModel& model, std::int64_t step,
+                                         const GenerationOptions& options) {
+  Continuations all;
+  for (auto begin = prompts_.begin(); begin != prompts_.end();) {
+    const std::size_t adapter = begin->adapter;
+    const auto end = std::find_if(begin, prompts_.end(),
+                                  [&](const Prompt& prompt) { return prompt.adapter != adapter; });
+    GenerationOptions own = options;
+    own.adapter.number = adapter;
+    std::ranges::move(generate_continuations({begin, end}, own, step, model, device_, world_),
+                      std::back_inserter(all));
+    begin = end;
+  }
+  return all;
+}
+
 // The model under the adapter never changes, so its likeliest tokens are the same at each step.
 void Samples::write_without_adapter(ShardedModel& model, std::int64_t step) {
   if (!without_adapter_.empty() && options_.samples.temperature == 0) return;
   GenerationOptions options = options_;
   options.without_adapter = true;
-  without_adapter_ = generate_continuations(prompts_, options, step, model, device_, world_);
+  without_adapter_ = generate(model, step, options);
 }
 
 void Samples::write(ShardedModel& model, std::int64_t step) {
-  const auto continuations =
-      generate_continuations(prompts_, options_, step, model, device_, world_);
+  const Continuations continuations = generate(model, step, options_);
   if (options_.samples.without_adapter) write_without_adapter(model, step);
   static const std::function<bool()>
       kNeverStop;  // a stop request must not cause the same lines to be written twice

@@ -17,8 +17,9 @@ namespace packtrain {
 
 class Samples {
  public:
-  // Rank 0 opens the file and removes lines after `first_step`. Arguments passed by reference must
-  // outlive the object. Throws Error(kConfig) when there is no prompt.
+  // Rank 0 opens the file and removes lines after `first_step`. Prompts are in the order of their
+  // adapters. Arguments passed by reference must outlive the object. Throws Error(kConfig) when
+  // there is no prompt.
   Samples(std::vector<Prompt> prompts, const GenerationOptions& options,
           const std::string& run_folder, std::int64_t first_step, Device& device, World& world);
 
@@ -30,14 +31,18 @@ class Samples {
   void lower_budget(std::int64_t max_tokens) { options_.lowered = max_tokens; }
 
  private:
+  using Continuations = std::vector<std::vector<std::int32_t>>;
+
+  // In the order of the prompts. Each adapter continues its own, as in a run of its own.
+  Continuations generate(ShardedModel& model, std::int64_t step, const GenerationOptions& options);
   void write_without_adapter(ShardedModel& model, std::int64_t step);
 
-  std::vector<Prompt> prompts_;
+  std::vector<Prompt> prompts_;  // by adapter
   GenerationOptions options_;
   Device& device_;
   World& world_;
-  std::unique_ptr<MetricsFile> file_;                       // rank 0
-  std::vector<std::vector<std::int32_t>> without_adapter_;  // by prompt
+  std::unique_ptr<MetricsFile> file_;  // rank 0
+  Continuations without_adapter_;      // by prompt
 };
 
 }  // namespace packtrain

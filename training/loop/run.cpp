@@ -29,7 +29,6 @@ namespace packtrain {
 namespace {
 
 ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
-  require_one_adapter(config, "`packtrain evaluate`");
   if (which == EvaluatedModel::kOfRun) {
     const auto newest = find_latest_checkpoint(checkpoints_folder(config.run.output));
     if (newest) return checkpoint_source(*newest, config);
@@ -132,8 +131,10 @@ EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World
                                 bool without_adapter) {
   Config config = given;
   check_same_settings(config, world);
-  if (world.rank() == 0) check_tokenizers(config);
-  EvaluationSets sets({&config, 1}, config.checkpoint.best_by);
+  if (world.rank() == 0) {
+    for (const Config& own : adapter_configs(config)) check_tokenizers(own);
+  }
+  EvaluationSets sets(adapter_configs(config), config.checkpoint.best_by);
   const ModelSource source = evaluated_model(config, which);
   if (without_adapter) require_model_under_adapter(source.decoder, "--without-adapter");
   const RunDevice device = choose_device(config, world);

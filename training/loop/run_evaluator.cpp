@@ -35,13 +35,16 @@ void RunEvaluator::start_samples(World& world) {
       .seed = config_.run.seed,
       .vocab_size = inputs_.source.decoder.vocab_size,
       .max_tokens_per_micro_batch = run_.plan->first_budget(),
+      .adapter = {.num_adapters = inputs_.stores.configs.size()},
       .stop_requested = [this] { return guards_.requests.stop_requested(); }};
   const auto ends = end_tokens(inputs_.source.config_json);
   std::vector<Prompt> prompts;
-  const auto add = [&](const std::string& set, const TokenStore& store, std::size_t /*adapter*/) {
-    std::ranges::move(
-        choose_prompts(store, set, config_.samples, options.max_tokens_per_micro_batch, ends),
-        std::back_inserter(prompts));
+  const auto add = [&](const std::string& set, const TokenStore& store, std::size_t adapter) {
+    for (Prompt& prompt :
+         choose_prompts(store, set, config_.samples, options.max_tokens_per_micro_batch, ends)) {
+      prompt.adapter = adapter;
+      prompts.push_back(std::move(prompt));
+    }
   };
   inputs_.evaluations->for_each(add);
   if (inputs_.evaluations->empty()) add("", *inputs_.stores.all, 0);
