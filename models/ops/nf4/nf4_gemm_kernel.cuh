@@ -1,13 +1,11 @@
-// The kernel of nf4_gemm.cu: out^T = weight left^T (forward) or weight^T left^T (backward). The
-// weight is the left operand of wgmma and comes from registers, where it is decoded. The tokens'
-// rows are the right operand, in shared memory.
+// The kernel of nf4_gemm.cu: out^T = weight left^T (forward) or weight^T left^T (backward).
 //
 // A block has 128 columns of `out` and kTokens rows. Its depth is a part of the whole one. The
-// blocks of a cluster have the other parts, and add the sums up over distributed shared memory.
-// Three warp groups: the first copies, two decode and multiply 64 columns each.
+// blocks of a cluster have the other parts, and add the sums up over distributed shared memory. One
+// warp group decodes stages of the weight into shared memory. Two others multiply, 64 columns each.
+// In backward the stage has the same layout, and the weight is an MN-major operand.
 //
-// Rows r and r + 8 of a warp's 16 rows of the accumulator are neighbouring columns of `out`. So
-// both halves of a byte of codes belong to one thread in backward, and `out` is written in words.
+// Decoding in registers of the groups that multiply, as an operand of wgmma, took 3 % longer.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -16,10 +14,46 @@
 
 #include "framework/device/cuda/bfloat16.cuh"
 #include "models/ops/cuda/cluster.cuh"
-#include "models/ops/nf4/nf4_gemm_consumer.cuh"
-#include "models/ops/nf4/nf4_gemm_producer.cuh"
+#include "models/ops/nf4/nf4_gemm_decoder.cuh"
 
 namespace packtrain::device {
+
+// Multiplies the stages of a consumer warp group.
+template <bool kForward, int kTokens>
+class Nf4Consumer {
+ public:
+  using Sums = Accumulator<kTokens>;
+  using Storage = Nf4GemmStorage<kTokens>;
+
+  __device__ explicit Nf4Consumer(Storage& memory) : memory_(memory) {}
+
+  // `num_stages` is at least 1. All wgmma have ended when it returns.
+  __device__ void run(int num_stages, Sums& sums) {
+    constexpr Major kWeight = kForward ? Major::kK : Major::kMN;
+    const int box = (static_cast<int>(threadIdx.x) - kWarpGroupThreads) / kWarpGroupThreads;
+    for (int i = 0; i < num_stages; ++i) {
+      const Nf4Stage<kTokens>& stage = memory_.stages[i % kStages];
+      memory_.full[i % kStages].wait(i / kStages % 2);
+      const std::uint32_t weight = shared_address(stage.weight) + box * kBoxBytes;
+      const std::uint32_t left = shared_address(stage.left);
+      warpgroup_arrive(sums);
+#pragma unroll
+      for (int step = 0; step < kStageSteps; ++step) {
+        wgmma<kWeight, Major::kK>(sums, operand<kWeight>(weight, step),
+                                  operand<Major::kK>(left, step), i > 0 || step > 0);
+      }
+      warpgroup_commit_batch();
+      warpgroup_wait<1>(sums);
+      if (i > 0 && threadIdx.x % 32 == 0) memory_.empty[(i - 1) % kStages].arrive();
+    }
+    warpgroup_wait<0>(sums);
+  }
+
+ private:
+  static constexpr int kStages = Storage::kStages;
+
+  Storage& memory_;
+};
 
 // Adds the sums of the blocks of a cluster, in the order of their parts of the depth. Block q ends
 // with those of the q-th part of the tokens. All threads of the cluster call exchange().
@@ -68,55 +102,70 @@ class Nf4ClusterSums {
   float4* memory_;
 };
 
-// Adds bias and addend, rounds once, and writes.
+// Adds bias and addend, rounds once, and writes. Neighbouring lanes of a column exchange sums, so
+// that each writes two neighbouring columns of one token.
 class Nf4Output {
  public:
   __device__ Nf4Output(const Nf4GemmKernelArguments& a, int column, int token)
-      : a_(a),
-        column_(column + (static_cast<int>(threadIdx.x) / 32 - kWarpGroupWarps) * 16 +
-                static_cast<int>(threadIdx.x) % 32 / 4 * 2),
-        token_(token + static_cast<int>(threadIdx.x) % 4 * 2) {
-    if (a.bias != nullptr && column_ < a.width) {
-      bias_ = static_cast<const std::uint32_t*>(a.bias)[column_ / 2];
+      : a_(a), is_odd_(threadIdx.x / 4 % 2 != 0) {
+    const int warp = (static_cast<int>(threadIdx.x) - kWarpGroupThreads) / 32;
+    column_ = column + warp * 16 + static_cast<int>(threadIdx.x) % 32 / 8 * 2;
+    token_ = token + static_cast<int>(threadIdx.x) % 4 * 2 + (is_odd_ ? 1 : 0);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (a.bias != nullptr && column_ + 8 * i < a.width) {
+        bias_[i] = static_cast<const std::uint32_t*>(a.bias)[column_ / 2 + 4 * i];
+      }
     }
   }
 
-  // Two tokens of the i-th eight: x and y are those of the first column, z and w of the second.
+  // Two tokens of the i-th eight: x and y are those of row r of the fragment, z and w of r + 8. All
+  // threads of a warp call it.
   __device__ void write(int i, const float4& sums) const {
-    write_row(token_ + 8 * i, sums.x, sums.z);
-    write_row(token_ + 8 * i + 1, sums.y, sums.w);
+    write_pair(i, 0, exchange(sums.x, sums.y));
+    write_pair(i, 1, exchange(sums.z, sums.w));
   }
 
  private:
-  __device__ void write_row(int token, float first, float second) const {
-    if (token >= a_.num_rows || column_ >= a_.width) return;
-    first += low_bfloat16(bias_);
-    second += high_bfloat16(bias_);
+  // Even lanes get both columns of the first token, odd lanes of the second.
+  __device__ float2 exchange(float first, float second) const {
+    const float got = __shfl_xor_sync(~0U, is_odd_ ? first : second, 4);
+    return is_odd_ ? make_float2(got, second) : make_float2(first, got);
+  }
+
+  __device__ void write_pair(int i, int half, float2 sums) const {
+    const int token = token_ + 8 * i;
+    const int column = column_ + 8 * half;
+    if (token >= a_.num_rows || column >= a_.width) return;
+    sums.x += low_bfloat16(bias_[half]);
+    sums.y += high_bfloat16(bias_[half]);
     if (a_.addend != nullptr) {
       const std::uint32_t addend = *reinterpret_cast<const std::uint32_t*>(
-          static_cast<const __nv_bfloat16*>(a_.addend) + token * a_.addend_stride + column_);
-      first += low_bfloat16(addend);
-      second += high_bfloat16(addend);
+          static_cast<const __nv_bfloat16*>(a_.addend) + token * a_.addend_stride + column);
+      sums.x += low_bfloat16(addend);
+      sums.y += high_bfloat16(addend);
     }
     *reinterpret_cast<std::uint32_t*>(static_cast<__nv_bfloat16*>(a_.out) + token * a_.out_stride +
-                                      column_) = bfloat16_pair(first, second);
+                                      column) = bfloat16_pair(sums.x, sums.y);
   }
 
   const Nf4GemmKernelArguments& a_;
+  bool is_odd_;
   int column_;
   int token_;
-  std::uint32_t bias_ = 0;
+  std::uint32_t bias_[2] = {};
 };
+
+__device__ const Nf4Tables kNf4DeviceTables = make_nf4_tables();
 
 template <typename Storage>
 __device__ void nf4_gemm_start(Storage& memory) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < 256) memory.absmax_map[thread] = kNf4DeviceTables.absmax_map[thread];
-  if (thread < 16) memory.quantiles[thread] = kNf4DeviceTables.quantiles[thread];
   if (thread == 0) {
-    memory.zero = 0;
-    for (int i = 0; i < kNf4Stages; ++i) {
-      memory.full[i].init(1 + kWarpGroupThreads);  // bytes of the left operand; each block's copies
+    for (int i = 0; i < Storage::kStages; ++i) {
+      memory.full[i].init(1 +
+                          kWarpGroupThreads);  // bytes of the tokens' rows; each decoder's elements
       memory.empty[i].init(2 * kWarpGroupWarps);
     }
     fence_barrier_init();
@@ -137,13 +186,12 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   const int num_stages = a.num_stages * (part + 1) / num_parts - first_stage;
   const int column = static_cast<int>(blockIdx.z) * kNf4TileColumns;
   const int token = static_cast<int>(blockIdx.y) * kTokens;
-  Accumulator<kTokens> sums;
-  constexpr int kProducerRegisters = 56;
-  constexpr int kConsumerRegisters = 224;
-  static_assert(kProducerRegisters + 2 * kConsumerRegisters == 3 * 168);
+  constexpr int kDecoderRegisters = 136;
+  constexpr int kConsumerRegisters = 184;
+  static_assert(kDecoderRegisters + 2 * kConsumerRegisters == 3 * 168);
   if (threadIdx.x < kWarpGroupThreads) {
-    warpgroup_reg_dealloc<kProducerRegisters>();
-    Nf4Producer<kForward, kTokens>(a, memory, column, token, first_stage).run(num_stages);
+    warpgroup_reg_dealloc<kDecoderRegisters>();
+    Nf4Decoder<kForward, kTokens>(a, memory, column, token, first_stage).run(num_stages);
     __syncwarp();
     if (num_parts > 1) {
       cluster_sync();
@@ -152,6 +200,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
     return;
   }
   warpgroup_reg_alloc<kConsumerRegisters>();
+  Accumulator<kTokens> sums;
   Nf4Consumer<kForward, kTokens>(memory).run(num_stages, sums);
   const Nf4Output output(a, column, token);
   constexpr int kVectors = Nf4ClusterSums<kTokens>::kVectors;

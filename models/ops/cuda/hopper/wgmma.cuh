@@ -138,33 +138,6 @@ __device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uin
   }
 }
 
-#define PACKTRAIN_MULTIPLY_REGISTERS(columns, count, a0, a1, a2, a3, right, adds)              \
-  asm volatile(                                                                                \
-      "{ .reg .pred add;\n"                                                                    \
-      "setp.ne.b32 add, " adds                                                                 \
-      ", 0;\n"                                                                                 \
-      "wgmma.mma_async.sync.aligned.m64" columns "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count \
-      "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " right ", add, 1, 1, 0; }"                        \
-      : PACKTRAIN_SUMS_##count                                                                 \
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right_operand),            \
-        "r"(static_cast<int>(add)))
-
-// The same with the left operand in registers and a K-major right one. Of the 64 x 16 elements
-// thread t has four words. With its rows r and r + 8 and c = t % 4, words 0 and 1 are columns 2 c
-// and the next of both rows. Words 2 and 3 are columns 2 c + 8 and the next. They must not change
-// until warpgroup_wait.
-template <int N>
-__device__ void wgmma_from_registers(Accumulator<N>& sums, const std::uint32_t* left,
-                                     std::uint64_t right_operand, bool add) {
-  static_assert(N == 128 || N == 256);
-  if constexpr (N == 128) {
-    PACKTRAIN_MULTIPLY_REGISTERS("n128", 64, "%64", "%65", "%66", "%67", "%68", "%69");
-  } else {
-    PACKTRAIN_MULTIPLY_REGISTERS("n256", 128, "%128", "%129", "%130", "%131", "%132", "%133");
-  }
-}
-
-#undef PACKTRAIN_MULTIPLY_REGISTERS
 #undef PACKTRAIN_MULTIPLY
 #undef PACKTRAIN_NAMES_128
 #undef PACKTRAIN_NAMES_96
