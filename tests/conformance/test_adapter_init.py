@@ -1,97 +1,21 @@
 """Initial values of adapters against peft in float32: PiSSA over a folder of transformers, and LoftQ over NF4."""
 
-import itertools
 import json
 
 import bitsandbytes.functional
-import oracle
 import program
 import pytest
 import torch
 from comparison import tensors_of
 from peft import LoraConfig, PeftModel, get_peft_model
+from peft_training import NAMES, OPTIONS, SETTINGS, STILL, TRAINS, Folder, in_nf4, make_model, our_losses, peft_losses
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
-
-STEPS = 4
-OPTIONS = {"r": 4, "lora_alpha": 6, "rank_pattern": {"k_proj": 3}, "alpha_pattern": {"up_proj": 5}}
-SETTINGS = ["adapter.kind=lora", "adapter.rank=4", "adapter.alpha=6", "adapter.rank_pattern={k_proj: 3}",
-            "adapter.alpha_pattern={up_proj: 5}", "adapter.targets=[all-linear]"]
-# All eight examples in each step.
-TRAINS = [f"run.max_steps={STEPS}", f"run.num_epochs={STEPS}", "optimizer.betas=[0.9, 0.99]",
-          "optimizer.epsilon=1.0e-8", "optimizer.weight_decay=0", "optimizer.max_grad_norm=0"]
-STILL = ["run.max_steps=1", "optimizer.learning_rate=0", "optimizer.weight_decay=0"]
-NAMES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-
-
-class Folder:
-    """A tiny model with stores, and a configuration."""
-
-    def __init__(self, path, model):
-        self.path = path
-        model.save_pretrained(path / "model")
-        vocab_size = model.config.vocab_size
-        self.examples = program.make_store(path / "train", 8, 1, vocab_size)
-        self.config = program.write_config(path / "run.yaml", model=path / "model", output=path / "run",
-                                           train=self.examples, validation=self.examples)
-
-    def model(self):
-        return oracle.load_model(self.path / "model")
-
-    def train(self, *settings):
-        program.finished("train", self.config, *SETTINGS, *settings)
-        return self.path / "run"
-
-    def evaluate(self, *settings):
-        return json.loads(program.finished("evaluate", self.config, *SETTINGS, *settings, "--json"))["loss"]
-
-    def export(self, name, *options):
-        program.finished("export", self.path / "run", "--dtype", "float32", "--out", self.path / name, *options)
-        return self.path / name
-
-    def loss(self, model):
-        """The mean over all tokens that are to be predicted, one example at a time."""
-        store = load_file(next(self.examples.glob("*.safetensors")))
-        losses, count = [], 0
-        for begin, end in itertools.pairwise(store["offsets"].tolist()):
-            ids = store["input_ids"][begin:end].long().unsqueeze(0)
-            logits = model(ids, use_cache=False).logits[0, :-1]
-            losses.append(torch.nn.functional.cross_entropy(logits, ids[0, 1:], reduction="sum"))
-            count += ids.shape[1] - 1
-        return sum(losses) / count
-
-
-def make_model():
-    torch.manual_seed(0)
-    config = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-                         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
-                         tie_word_embeddings=False)
-    model = LlamaForCausalLM(config)
-    oracle.randomize(model, torch.Generator().manual_seed(1))
-    return model
+from transformers import AutoModelForCausalLM
 
 
 @pytest.fixture
 def folder(tmp_path):
     return Folder(tmp_path, make_model())
-
-
-def our_losses(run):
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in lines if "grad_norm" in line]
-
-
-def peft_losses(folder, adapted):
-    parameters = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=1e-2, betas=(0.9, 0.99), eps=1e-8, weight_decay=0)
-    losses = []
-    for _ in range(STEPS):
-        loss = folder.loss(adapted)
-        losses.append(loss.item())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return losses
 
 
 def with_signs_of(a, b, other):
@@ -115,7 +39,7 @@ def scale_of(module, rank):
 def test_losses_of_pissa_are_those_of_peft(folder):
     before = folder.loss(folder.model()).item()
     adapted = get_peft_model(folder.model(), LoraConfig(**OPTIONS, target_modules=NAMES, init_lora_weights="pissa"))
-    losses = our_losses(folder.train(*TRAINS, "adapter.init=pissa"))
+    losses = our_losses(folder.train(*SETTINGS, *TRAINS, "adapter.init=pissa"))
     assert losses[0] == pytest.approx(before, rel=1e-5)
     assert losses == pytest.approx(peft_losses(folder, adapted), rel=1e-4)
     assert losses[-1] < losses[0] - 0.05
@@ -124,7 +48,7 @@ def test_losses_of_pissa_are_those_of_peft(folder):
 @pytest.mark.parametrize("init", ["pissa", "pissa_niter_4"])
 def test_initial_matrices_of_pissa_are_those_of_peft(folder, init):
     """A converted folder has [A; A0] and [B, -B0]. Without a step both halves are the initial values."""
-    folder.train(*STILL, f"adapter.init={init}")
+    folder.train(*SETTINGS, *STILL, f"adapter.init={init}")
     adapted = get_peft_model(folder.model(), LoraConfig(**OPTIONS, target_modules=NAMES, init_lora_weights="pissa"))
     modules = dict(adapted.base_model.model.named_modules())
     found = list(adapters_of(folder.export("peft")))
@@ -146,9 +70,9 @@ def test_initial_matrices_of_pissa_are_those_of_peft(folder, init):
 @pytest.mark.parametrize("rslora", [False, True])
 def test_peft_loads_a_trained_pissa_over_the_original_model(folder, rslora):
     settings = ["adapter.init=pissa_niter_2", f"adapter.use_rslora={str(rslora).lower()}"]
-    folder.train(*TRAINS, *settings)
+    folder.train(*SETTINGS, *TRAINS, *settings)
     adapted = PeftModel.from_pretrained(folder.model(), folder.export("peft")).eval()
-    evaluated = folder.evaluate(*settings)
+    evaluated = folder.evaluate(*SETTINGS, *settings)
     merged = AutoModelForCausalLM.from_pretrained(folder.export("merged", "--merge"), attn_implementation="eager")
     with torch.no_grad():
         assert folder.loss(adapted).item() == pytest.approx(evaluated, rel=1e-5)
@@ -159,18 +83,9 @@ def test_peft_loads_a_trained_pissa_over_the_original_model(folder, rslora):
         assert tensor.allclose(theirs[name], rtol=1e-4, atol=1e-5), name
 
 
-def in_nf4(weight):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    codes, state = bitsandbytes.functional.quantize_4bit(weight, blocksize=64, compress_statistics=True,
-                                                         quant_type="nf4")
-    torch.set_num_threads(threads)
-    return bitsandbytes.functional.dequantize_4bit(codes, state)
-
-
 def test_loftq_is_the_largest_part_of_the_error_of_nf4(folder):
     """As replace_lora_weights_loftq of peft where the scale is 1, and divided by the scale elsewhere."""
-    folder.train(*STILL, "adapter.init=loftq", "model.base=nf4")
+    folder.train(*SETTINGS, *STILL, "adapter.init=loftq", "model.base=nf4")
     weights = tensors_of(folder.path / "model")
     found = list(adapters_of(folder.export("peft")))
     assert len(found) == 2 * len(NAMES)
@@ -189,7 +104,7 @@ def test_loftq_is_the_largest_part_of_the_error_of_nf4(folder):
 
 
 def test_the_residual_of_pissa_is_what_nf4_stores(folder):
-    folder.train(*STILL, "adapter.init=pissa", "model.base=nf4")
+    folder.train(*SETTINGS, *STILL, "adapter.init=pissa", "model.base=nf4")
     weights, merged = tensors_of(folder.path / "model"), tensors_of(folder.export("merged", "--merge"))
     for module, a, b in adapters_of(folder.export("peft")):
         rank = a.shape[0] // 2
