@@ -3,6 +3,7 @@
 #include <ATen/ops/mm.h>
 
 #include "benchmarks/ops/op_benchmark.h"
+#include "models/ops/linear/dora.h"
 #include "models/ops/linear/linear.h"
 
 namespace packtrain {
@@ -77,6 +78,42 @@ void add_linear(OpBenchmarks& benchmarks, const Matrix& matrix) {
   }
 }
 
+// Magnitudes of the rows of a weight.
+void add_dora(OpBenchmarks& benchmarks, const Matrix& matrix) {
+  const double elements = static_cast<double>(matrix.tokens * matrix.outputs);
+  const std::string shape = shape_text({matrix.tokens, matrix.outputs});
+  const auto factors = [=] { return random_numbers({matrix.outputs}, at::kFloat); };
+  for (const bool adds : {false, true}) {
+    benchmarks.push_back({.name = adds ? "dora scale forward with residual" : "dora scale forward",
+                          .shape = shape,
+                          .bytes = (adds ? 6 : 4) * elements,
+                          .make = [=] {
+                            const at::Tensor residual = adds ? matrix.y() : at::Tensor();
+                            return keeping_output([=, z = matrix.y(), g = factors()] {
+                              return dora_scale_forward(z, g, nullptr, residual);
+                            });
+                          }});
+  }
+  benchmarks.push_back(
+      {.name = "dora scale backward", .shape = shape, .bytes = 6 * elements, .make = [=] {
+         return keeping_output([z = matrix.y(), grad = matrix.y(), g = factors()] {
+           return dora_scale_backward_in_place(grad, z, g);
+         });
+       }});
+  const LoraModules modules = {{"module", 0, matrix.outputs, 16, 2.0}};
+  benchmarks.push_back(
+      {.name = "dora norms, rank 16",
+       .shape = shape_text({matrix.outputs, matrix.inputs}),
+       .bytes = 4.0 * static_cast<double>(matrix.outputs * matrix.inputs),
+       .make = [=] {
+         const std::vector<at::Tensor> b = {random_numbers({matrix.outputs, 16}, at::kBFloat16)};
+         return keeping_output([=, weight = matrix.weight().value,
+                                a = random_numbers({16, matrix.inputs}, at::kBFloat16)] {
+           return dora_norms(weight, a, modules, b, {});
+         });
+       }});
+}
+
 }  // namespace
 
 void add_linears(OpBenchmarks& benchmarks) {
@@ -84,6 +121,8 @@ void add_linears(OpBenchmarks& benchmarks) {
   add_linear(benchmarks, {4096, 8192, 2048});
   add_linear(benchmarks, {16384, 14336, 4096});
   add_linear(benchmarks, {16384, 4096, 4096});
+  add_dora(benchmarks, {16384, 4096, 28672});
+  add_dora(benchmarks, {16384, 4096, 4096});
 }
 
 }  // namespace packtrain

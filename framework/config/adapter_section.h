@@ -36,6 +36,7 @@ struct AdapterSection {
   std::int64_t rank = 16;
   double alpha = 32;
   bool use_rslora = false;                            // scale alpha / sqrt(rank), not alpha / rank
+  bool use_dora = false;                              // magnitudes of rows are trained too
   std::vector<std::string> targets = {"all-linear"};  // modules with an adapter
   std::vector<std::string> exclude;                   // of these
   std::vector<std::int64_t> layers_to_transform;      // numbers of layers; empty: all

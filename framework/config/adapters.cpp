@@ -229,6 +229,9 @@ void check_adapters(const Config& config) {
     if (!own.adapter.init.is_pissa()) continue;
     refuse("adapter.init: pissa", "It subtracts from the weights, which all adapters share.");
   }
+  if (config.adapter.use_dora) {
+    refuse("adapter.use_dora", "Train each such adapter in a run of its own, or set it to false.");
+  }
   if (!config.adapter.save.empty()) {
     refuse("adapter.save", "All adapters share the model's own weights, which stay frozen.");
   }

@@ -52,6 +52,7 @@ const OtherName kOtherNames[] = {
     {"adapter.save", {"modules_to_save", "lora_modules_to_save", "additional_target"}},
     {"adapter.init", {"init_lora_weights", "peft_init_lora_weights", "pissa_init"}},
     {"adapter.use_rslora", {"peft_use_rslora", "lora_use_rslora"}},
+    {"adapter.use_dora", {"dora", "peft_use_dora", "lora_use_dora"}},
     {"adapter.path", {"adapter_name_or_path", "lora_model_dir", "lora_path"}},
     {"optimizer.name", {"optim", "optimizer_type", "optimizer_name"}},
     {"optimizer.learning_rate", {"lr", "peak_lr", "max_lr", "base_lr", "peak_learning_rate"}},
@@ -158,7 +159,7 @@ const OtherWay kOtherWays[] = {
     {{"lora", "lora_*", "use_lora", "peft", "peft_*", "use_peft", "finetuning_type"},
      "adapter.kind: lora trains an adapter; adapter.rank, adapter.alpha and adapter.targets "
      "describe it."},
-    {{"dora", "use_dora", "load_in_8bit", "gptq", "torchao", "use_unsloth"},
+    {{"load_in_8bit", "gptq", "torchao", "use_unsloth"},
      "Not supported: adapters are LoRA (adapter.kind)."},
     {{"tensor_parallel", "tensor_parallel_*", "tensor_model_parallel_*", "tp_*", "tp",
       "pipeline_parallel_*", "pipeline_model_parallel_*", "virtual_pipeline_*", "pp_*", "pp",

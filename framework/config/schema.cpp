@@ -214,8 +214,9 @@ std::vector<Field> fields_of(Config& config) {
   add({adapter_list("adapters", config.adapters)
            .means(
                "Adapters that are trained together over one model: a list of maps. An entry has "
-               "a `name`. It may have the keys of `adapter` except kind, path and save. It may "
-               "also have `train`, `global_batch_size`, `global_batch_tokens`, `learning_rate`, "
+               "a `name`. It may have the keys of `adapter` except kind, path, save and "
+               "use_dora. It may also have `train`, `global_batch_size`, `global_batch_tokens`, "
+               "`learning_rate`, "
                "`betas`, `epsilon`, `weight_decay`, `max_grad_norm`, and `schedule`, a map. What "
                "it leaves out comes from the sections.")});
   add(fields_of(config.data));

@@ -18,6 +18,9 @@ std::vector<Field> fields_of(AdapterSection& s) {
       real("adapter.alpha", s.alpha, {.low = 0, .above = true})
           .means("The update's scale is alpha / rank."),
       flag("adapter.use_rslora", s.use_rslora).means("The scale is alpha / sqrt(rank)."),
+      flag("adapter.use_dora", s.use_dora)
+          .means("DoRA. Each row of W + scale B A has a length m that is trained too. Then "
+                 "y = m / norm * (x W^T + scale (x A^T) B^T)."),
       text_list("adapter.targets", s.targets)
           .means("Modules with an adapter. `all-linear`: every linear layer of attention and MLP. "
                  "A name matches the end of a Hugging Face module's path (`q_proj`, "

@@ -41,7 +41,8 @@ void add_options(CLI::App& app, Request& request) {
       ->transform(CLI::AsSizeValue(true))
       ->check(positive_number());
   app.footer(
-      "The sum W + scale B A is computed in float32 and rounded once.\nExample:\n"
+      "The sum W + scale B A is computed in float32 and rounded once. With DoRA its rows get the "
+      "adapter's magnitudes before.\nExample:\n"
       "  packtrain merge models/Llama-3.2-1B adapters/mine --out models/merged");
 }
 

@@ -37,17 +37,24 @@ void check_rows(const WeightPiece& piece, const LoraModule& module, std::int64_t
               "'" + piece.hf_name + "' has no whole rows of '" + piece.parameter + "'");
 }
 
+// A tensor that has rows of `width` elements where the module's weight has rows of `inputs`.
+struct RowsOfModule {
+  std::string parameter;
+  std::string tensor;
+  std::vector<std::int64_t> shape;
+  std::int64_t width = 1;
+};
+
 // Row for row as in the base weight.
-void add_lora_b(WeightMap& map, const std::vector<WeightPiece>& base, const std::string& name,
-                const LoraModule& module, std::int64_t inputs) {
-  const std::string tensor = kPeftPrefix + module.name + ".lora_B.weight";
+void add_rows(WeightMap& map, const std::vector<WeightPiece>& base, const LoraModule& module,
+              std::int64_t inputs, const RowsOfModule& rows) {
   for (const WeightPiece& piece : base) {
     check_rows(piece, module, inputs);
-    map.strided(name, tensor, {module.num_rows, module.rank},
-                {.begin = piece.hf_begin / inputs * module.rank,
+    map.strided(rows.parameter, rows.tensor, rows.shape,
+                {.begin = piece.hf_begin / inputs * rows.width,
                  .rows = piece.rows,
-                 .columns = piece.columns / inputs * module.rank,
-                 .row_stride = piece.hf_row_stride / inputs * module.rank});
+                 .columns = piece.columns / inputs * rows.width,
+                 .row_stride = piece.hf_row_stride / inputs * rows.width});
   }
 }
 
@@ -81,9 +88,11 @@ void add_experts(WeightMap& map, const StackedExperts& experts, const std::strin
   }
 }
 
-// A [rank, inputs] and B [outputs, rank] of one module of `weight`, the next rows of its lora_A.
+// A [rank, inputs] and B [outputs, rank] of one module of `weight`, the next rows of its lora_A,
+// and its magnitudes [outputs].
 void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std::string& weight,
-                const LoraModule& module, const std::string& adapter) {
+                const LoraModule& module, const AdapterTargets& targets) {
+  const std::string& adapter = targets.name;
   const auto pieces = pieces_of(base, weight, module.name + ".weight");
   if (pieces.empty()) {
     throw Error(ErrorCategory::kInternal, "'" + module.name + "' is not in '" + weight + "'");
@@ -98,7 +107,16 @@ void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std:
     return;
   }
   map.whole(lora_a_name(weight, adapter), tensor + ".lora_A.weight", {module.rank, shape.back()});
-  add_lora_b(map, pieces, lora_b_name(weight, module, adapter), module, shape.back());
+  add_rows(map, pieces, module, shape.back(),
+           {lora_b_name(weight, module, adapter),
+            tensor + ".lora_B.weight",
+            {module.num_rows, module.rank},
+            module.rank});
+  if (!targets.use_dora) return;
+  add_rows(map, pieces, module, shape.back(),
+           {magnitude_name(weight, module, adapter),
+            tensor + ".lora_magnitude_vector",
+            {module.num_rows}});
 }
 
 }  // namespace
@@ -110,6 +128,11 @@ std::string lora_a_name(const std::string& weight, const std::string& adapter) {
 std::string lora_b_name(const std::string& weight, const LoraModule& module,
                         const std::string& adapter) {
   return stem_of(weight) + "." + module.leaf() + ".lora_B" + name_ending(adapter);
+}
+
+std::string magnitude_name(const std::string& weight, const LoraModule& module,
+                           const std::string& adapter) {
+  return stem_of(weight) + "." + module.leaf() + ".lora_magnitude_vector" + name_ending(adapter);
 }
 
 std::string initial_name(const std::string& parameter) {
@@ -130,7 +153,7 @@ std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {
       if (is_weight_of_experts(weight)) {
         add_experts(map, experts.at(weight), weight, module, targets);
       } else {
-        add_module(map, base, weight, module, targets.name);
+        add_module(map, base, weight, module, targets);
       }
     }
   }

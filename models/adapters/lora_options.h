@@ -26,6 +26,7 @@ struct LoraOptions {
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern;  // the first match counts
   std::vector<std::pair<std::string, double>> alpha_pattern;
   double dropout = 0;
+  bool use_dora = false;  // with magnitudes of rows (models/ops/linear/dora.h)
   LoraInitialization initialization = LoraInitialization::kDefault;
   std::int64_t num_iterations = 0;  // of LoraInitialization::kPissaNiter
   std::vector<std::string> save;    // modules that are trained whole

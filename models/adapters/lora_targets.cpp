@@ -222,10 +222,22 @@ void check_matrix(const ModelModule& module, const LoraOptions& options) {
        "Leave the module out of adapter.targets, or set adapter.init: default.");
 }
 
+// A head computes its loss in the same operator, an embedding has no product, and PEFT has no
+// magnitudes of experts.
+void check_has_magnitudes(const ModelModule& module, const LoraOptions& options) {
+  if (!options.use_dora) return;
+  if (!module.of_experts && !is_embedding_or_head(module)) return;
+  fail(fmt::format("adapter.use_dora: magnitudes are of linear layers of attention and MLP, and {} "
+                   "is none",
+                   module.path),
+       "Leave the module out of adapter.targets, or set adapter.use_dora: false.");
+}
+
 // Throws when the module cannot have an adapter.
 void check_target(const ModelModule& module, const DecoderConfig& config,
                   const LoraOptions& options) {
   check_matrix(module, options);
+  check_has_magnitudes(module, options);
   if (module.of_experts) return check_experts(module, config, options);
   if (!is_projection(module) && !is_embedding_or_head(module)) {
     fail(fmt::format("adapter.targets: {} is no linear layer of attention or MLP", module.path),
@@ -248,6 +260,7 @@ AdapterTargets find_lora_targets(const DecoderConfig& config, const LoraOptions&
   AdapterTargets targets;
   targets.name = options.name;
   targets.dropout = options.dropout;
+  targets.use_dora = options.use_dora;
   targets.initialization = options.initialization;
   targets.num_iterations = options.num_iterations;
   add_trained(modules, config, options, targets);

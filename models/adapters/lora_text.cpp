@@ -42,6 +42,7 @@ std::string lora_options_text(const LoraOptions& options) {
                {"init", kInitializations.at(static_cast<std::size_t>(options.initialization))},
                {"save", options.save}};
   if (!options.name.empty()) json["name"] = options.name;
+  if (options.use_dora) json["use_dora"] = true;
   if (options.num_iterations > 0) json["num_iterations"] = options.num_iterations;
   return json.dump();
 }
@@ -55,6 +56,10 @@ std::string lora_list_text(std::span<const LoraOptions> list) {
 
 bool has_several_adapters(const std::string& text) {
   return text.starts_with('[');
+}
+
+bool has_magnitudes(const std::string& text) {
+  return std::ranges::any_of(parse_lora_list(text, "adapter"), &LoraOptions::use_dora);
 }
 
 std::vector<LoraOptions> parse_lora_list(const std::string& text, const std::string& where) {
@@ -86,6 +91,7 @@ LoraOptions parse_lora_options(const std::string& text, const std::string& where
     json.at("alpha_pattern").get_to(options.alpha_pattern);
     json.at("dropout").get_to(options.dropout);
     json.at("save").get_to(options.save);
+    options.use_dora = json.value("use_dora", false);
     options.initialization = parse_initialization(json.at("init"));
     options.num_iterations = json.value("num_iterations", std::int64_t{0});
     if (options.rank < 1) throw Error(ErrorCategory::kCheckpoint, "'rank' is below 1");

@@ -17,5 +17,7 @@ LoraOptions parse_lora_options(const std::string& text, const std::string& where
 std::string lora_list_text(std::span<const LoraOptions> list);
 std::vector<LoraOptions> parse_lora_list(const std::string& text, const std::string& where);
 bool has_several_adapters(const std::string& text);
+// True when the text, of either form, has an adapter with magnitudes.
+bool has_magnitudes(const std::string& text);
 
 }  // namespace packtrain

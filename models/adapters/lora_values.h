@@ -12,7 +12,8 @@
 namespace packtrain {
 
 // Fills `values`, contiguous float32 [n], with elements [begin, begin + n) of the parameter
-// (NAME.lora_A or NAME.MODULE.lora_B) in row-major order. The values of a module depend on the
+// (NAME.lora_A or NAME.MODULE.lora_B) in row-major order. Magnitudes, which depend on the model's
+// weights, become zero. The values of a module depend on the
 // seed, its name, the name of the adapter, and its own elements. They are the same on any number of
 // ranks, with any other modules, and with other adapters. As in PEFT, A of an embedding is zero and
 // its B normal.

@@ -58,6 +58,7 @@ struct ParameterSpec {
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
   bool decodable = false;                 // its operator decodes it (ops/nf4)
+  bool keep_float32 = false;              // its encoding is float32 in any model
 
   std::int64_t numel() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

@@ -25,7 +25,7 @@ class ParameterOptions {
 
   std::vector<ParameterSpec> apply(std::vector<ParameterSpec> parameters) {
     for (ParameterSpec& parameter : parameters) {
-      parameter.encoding = options_.encoding;
+      parameter.encoding = parameter.keep_float32 ? ParameterEncoding{} : options_.encoding;
       const auto parts = options_.parts.find(parameter.name);
       if (parts != options_.parts.end()) parameter.parts = parts->second;
       if (options_.decay_norms_and_biases) parameter.group = OptimizerGroup::kDecay;

@@ -19,7 +19,8 @@ namespace packtrain {
 struct DecoderOptions {
   std::vector<std::string> frozen = {};  // names not trained; `*` matches any characters
   bool decay_norms_and_biases = false;
-  ParameterEncoding encoding = {};  // of all parameters but these:
+  // Of all parameters but those that stay float32 (ParameterSpec::keep_float32), and these:
+  ParameterEncoding encoding = {};
   // Frozen weights that operators decode have this one. Those with a tensor of partial blocks keep
   // `encoding`, and so do those that `not_encoded` names.
   std::optional<ParameterEncoding> frozen_weights = std::nullopt;

@@ -43,6 +43,7 @@ struct AdapterTargets {
   std::map<std::string, LoraModules> weights;
   std::set<std::string> trained;  // whole, with the adapter; all others are frozen
   double dropout = 0;             // of the input of A, in training
+  bool use_dora = false;          // rows have magnitudes of their own (ops/linear/dora.h)
   LoraInitialization initialization = LoraInitialization::kDefault;
   std::int64_t num_iterations = 0;  // of kPissaNiter
   // Adapters that are trained together, each on rows of its own. The members above are then empty.
@@ -62,6 +63,7 @@ struct WeightUpdate {
   std::shared_ptr<const LoraModules> modules;  // null: this adapter of several has none
   double dropout = 0;
   std::string adapter;  // AdapterTargets::name
+  bool use_dora = false;
 };
 
 }  // namespace packtrain

@@ -63,6 +63,23 @@ LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const L
   return parameters;
 }
 
+std::vector<ParameterId> declare_magnitudes(OperatorTape& tape, const std::string& name,
+                                            const LoraModules& modules,
+                                            const std::string& adapter) {
+  std::vector<ParameterId> magnitudes;
+  for (const LoraModule& module : modules) {
+    ParameterSpec spec{
+        .name = name + "." + module.leaf() + ".lora_magnitude_vector" + name_ending(adapter),
+        .shape = {module.num_rows},
+        .initialization = {Kind::kOnes, 0.0},
+        .group = OptimizerGroup::kNoDecay};
+    spec.in_adapter = true;
+    spec.keep_float32 = true;
+    magnitudes.push_back(tape.parameter(spec));
+  }
+  return magnitudes;
+}
+
 LoraParameters declare_expert_lora(OperatorTape& tape, const std::string& name,
                                    const LoraModule& module, std::int64_t num_experts,
                                    std::int64_t in) {

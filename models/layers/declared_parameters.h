@@ -38,6 +38,11 @@ struct LoraParameters {
 LoraParameters declare_lora(OperatorTape& tape, const std::string& name, const LoraModules& modules,
                             std::int64_t in, const std::string& adapter, int number = 0);
 
+// The magnitudes of the rows of each module (DoRA): NAME.MODULE.lora_magnitude_vector [rows],
+// float32 in any model. Weight decay is not for them, as for norms.
+std::vector<ParameterId> declare_magnitudes(OperatorTape& tape, const std::string& name,
+                                            const LoraModules& modules, const std::string& adapter);
+
 // The low-rank update of the weight NAME.weight of all experts: NAME.lora_A [experts, rank, in] and
 // NAME.MODULE.lora_B [experts, rows, rank].
 LoraParameters declare_expert_lora(OperatorTape& tape, const std::string& name,

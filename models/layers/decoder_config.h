@@ -127,7 +127,7 @@ struct DecoderConfig {
     if (adapter == nullptr) return updates;
     const auto add = [&](const AdapterTargets& one) {
       if (const LoraModules* modules = one.find(weight)) {
-        updates.push_back({{adapter, modules}, one.dropout, one.name});
+        updates.push_back({{adapter, modules}, one.dropout, one.name, one.use_dora});
         return true;
       }
       updates.push_back({nullptr, 0, one.name});

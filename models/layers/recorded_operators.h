@@ -30,7 +30,8 @@ struct LinearOptions {
 
 // Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.
 // With a low-rank update it also declares NAME.lora_A [total rank, width of x], and
-// NAME.MODULE.lora_B [rows, rank] for each module (declared_parameters.h).
+// NAME.MODULE.lora_B [rows, rank] for each module (declared_parameters.h). With DoRA it also
+// declares NAME.MODULE.lora_magnitude_vector [rows], and records the value NAME.unscaled.
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual = std::nullopt);
 

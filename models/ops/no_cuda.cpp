@@ -10,6 +10,7 @@
 #include "models/ops/gradient_norm/gradient_norm.h"
 #include "models/ops/layer_norm/layer_norm.h"
 #include "models/ops/linear/bias_gradient_cuda.h"
+#include "models/ops/linear/dora.h"
 #include "models/ops/linear/own_rows.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/matmul/matmul.h"
@@ -33,6 +34,16 @@ void activation_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tenso
 
 at::Tensor dropout_cuda(const at::Tensor& /*x*/, const DropoutMask& /*mask*/) {
   throw_cuda_not_built("dropout");
+}
+
+at::Tensor dora_scale_forward_cuda(const at::Tensor& /*z*/, const at::Tensor& /*factors*/,
+                                   const Parameter* /*bias*/, const at::Tensor& /*residual*/) {
+  throw_cuda_not_built("dora_scale");
+}
+
+at::Tensor dora_scale_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*z*/,
+                                    const at::Tensor& /*factors*/) {
+  throw_cuda_not_built("dora_scale");
 }
 
 AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, DeviceBatch&,

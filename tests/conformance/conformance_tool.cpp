@@ -100,7 +100,8 @@ void import_model(const ModelSource& source, const Tensors& parameters) {
   for (const auto& [name, value] : parameters) {
     ShardView shard{.parameter = name, .shape = value.sizes().vec(), .weight = value.view({-1})};
     shard.numel = value.numel();
-    shard.in_adapter = name.ends_with(".lora_A") || name.ends_with(".lora_B");
+    shard.in_adapter = name.ends_with(".lora_A") || name.ends_with(".lora_B") ||
+                       name.ends_with(".lora_magnitude_vector");
     shards.push_back(shard);
   }
   read_weights(source, shards);

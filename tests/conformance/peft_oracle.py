@@ -98,6 +98,15 @@ def patterns(model):
             "rank_pattern": {f"^{last}": 2, first: 3}, "alpha_pattern": {first: 0.7, last: 11}}
 
 
+def magnitudes(model):
+    return {**all_linear(model), "use_dora": True}
+
+
+def magnitudes_in_some_layers(model):
+    """Of some modules of a fused weight."""
+    return {**one_name_in_some_layers(model), "use_dora": True, "use_rslora": True}
+
+
 def modules_to_save(model):
     norm = [path for path, module in model.named_modules() if "Norm" in type(module).__name__][-1]
     return {"r": 4, "lora_alpha": 8, "target_modules": attention_names(model),
@@ -115,8 +124,8 @@ def tied_embedding(model):
 
 
 ADAPTERS = {make.__name__: make for make in (
-    all_linear, attention_alone, one_name_in_some_layers, expression, patterns, modules_to_save,
-    embedding_and_head)}
+    all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
+    magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
 EXPERT_ADAPTERS = [(family, make) for family in ("gpt_oss", "granitemoe", "mixtral", "qwen2_moe", "qwen3_moe")
                    for make in (experts, one_projection_of_experts, experts_in_some_layers)]
@@ -124,7 +133,7 @@ EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", 
 
 
 def with_adapter(model, options, generator):
-    """PEFT's model with random A, B and saved modules."""
+    """PEFT's model with random A, B, magnitudes and saved modules."""
     adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **options)).eval()
     with torch.no_grad():
         for name, parameter in adapted.named_parameters():
@@ -133,6 +142,8 @@ def with_adapter(model, options, generator):
             noise = torch.randn(parameter.shape, generator=generator)
             if ".modules_to_save." in name:
                 parameter.add_(0.1 * noise)
+            elif ".lora_magnitude_vector." in name:
+                parameter.mul_(1 + 0.2 * noise)
             else:
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
     return adapted

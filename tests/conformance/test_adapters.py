@@ -106,7 +106,7 @@ def small_adapter(tmp_path):
 
 
 @pytest.mark.parametrize("key, value", [
-    ("use_dora", True), ("bias", "all"), ("init_lora_weights", "pissa"), ("target_parameters", ["mlp.experts"]),
+    ("lora_bias", True), ("bias", "all"), ("init_lora_weights", "pissa"), ("target_parameters", ["mlp.experts"]),
     ("trainable_token_indices", [1, 2]), ("layer_replication", [[0, 2]]), ("rank_pattern", {".*q_proj": 8}),
     ("peft_type", "IA3"), ("r", 0), ("lora_alpha", float("nan")), ("lora_alpha", float("inf"))])
 def test_what_is_not_computed_is_refused_by_name(small_adapter, tool, key, value):

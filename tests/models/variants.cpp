@@ -114,6 +114,23 @@ DecoderConfig adapted_experts() {
   return config;
 }
 
+// All modules of one layer, and some of a fused weight in the other.
+DecoderConfig adapted_rows() {
+  DecoderConfig config = small_config();
+  AdapterTargets adapter;
+  adapter.use_dora = true;
+  adapter.weights["layers.0.attention.qkv.weight"] = {
+      {"q_proj", 0, 32, 4, 8.0}, {"k_proj", 32, 16, 3, 6.0}, {"v_proj", 48, 16, 4, 8.0}};
+  adapter.weights["layers.0.attention.output.weight"] = {{"o_proj", 0, 32, 4, 8.0}};
+  adapter.weights["layers.0.mlp.gate_up.weight"] = {{"gate_proj", 0, 48, 4, 8.0},
+                                                    {"up_proj", 48, 48, 2, 9.0}};
+  adapter.weights["layers.0.mlp.down.weight"] = {{"down_proj", 0, 32, 4, 8.0}};
+  adapter.weights["layers.1.attention.qkv.weight"] = {{"k_proj", 32, 16, 3, 6.0}};
+  adapter.weights["layers.1.mlp.down.weight"] = {{"down_proj", 0, 32, 5, 7.0}};
+  config.adapter = std::make_shared<const AdapterTargets>(adapter);
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> decoder_variants() {
@@ -127,6 +144,7 @@ std::vector<Variant> decoder_variants() {
                               {"a layer of experts", some_experts()},
                               {"shared experts", shared_experts()},
                               {"experts with adapters", adapted_experts()},
+                              {"magnitudes of rows", adapted_rows()},
                               {"experts with an auxiliary loss", balanced_experts()}};
   for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
   return all;

@@ -27,8 +27,9 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::array<std::string_view, 4> kKnownRequirements = {
-    kAdapterRequirement, kNf4Requirement, kAdaptersRequirement, kInitialValuesRequirement};
+constexpr std::array<std::string_view, 5> kKnownRequirements = {
+    kAdapterRequirement, kNf4Requirement, kAdaptersRequirement, kMagnitudesRequirement,
+    kInitialValuesRequirement};
 
 class Fault : public std::runtime_error {
  public:

@@ -21,7 +21,8 @@ inline constexpr int kManifestVersion = 1;
 inline constexpr const char* kAdapterRequirement = "adapter";
 // It holds several adapters.
 inline constexpr const char* kAdaptersRequirement = "several-adapters";
-
+// Rows have magnitudes (DoRA).
+inline constexpr const char* kMagnitudesRequirement = "adapter-magnitudes";
 // It holds initial values of the adapter, which are subtracted from the model's weights (PiSSA).
 inline constexpr const char* kInitialValuesRequirement = "initial-adapter-values";
 
@@ -56,7 +57,7 @@ inline constexpr std::string_view kNf4Requirement = "nf4_groups";
 struct Manifest {
   // Features that a reader must know in addition to the version (core/requirements.h). This version
   // knows `adapter`: the checkpoint holds an adapter, not the whole model; kNf4Requirement;
-  // kAdaptersRequirement; and kInitialValuesRequirement.
+  // kAdaptersRequirement; kMagnitudesRequirement; and kInitialValuesRequirement.
   std::vector<std::string> requirements = {};
   TrainingState state;
   std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them

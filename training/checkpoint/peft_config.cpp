@@ -250,6 +250,7 @@ PeftConfig parse_peft_config(const std::string& text, const std::string& name) {
   options.rank = rank == nullptr ? kPeftRank : reader.rank("r", *rank);
   options.alpha = alpha == nullptr ? kPeftRank : reader.alpha("lora_alpha", *alpha);
   options.use_rslora = reader.flag("use_rslora");
+  options.use_dora = reader.flag("use_dora");
   options.dropout = reader.dropout("lora_dropout");
   options.initialization = read_initialization(reader);
   read_targets(reader, config);

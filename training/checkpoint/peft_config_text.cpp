@@ -186,7 +186,7 @@ std::string peft_config_text(const DecoderConfig& config, const LoraOptions& opt
       {"lora_alpha", number(alpha)},
       {"lora_dropout", options.dropout},
       {"use_rslora", options.use_rslora},
-      {"use_dora", false},
+      {"use_dora", options.use_dora},
       {"bias", "none"},
       {"fan_in_fan_out", false},
       {"init_lora_weights", is_gaussian ? json("gaussian") : json(true)},

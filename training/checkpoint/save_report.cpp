@@ -175,8 +175,11 @@ std::string write_own_file(const std::string& folder, std::span<const ShardView>
 Manifest manifest_of(const TrainingState& state, const std::vector<std::string>& reports) {
   Manifest manifest;
   manifest.state = state;
-  if (!state.adapter.empty()) manifest.requirements = {kAdapterRequirement};
-  if (has_several_adapters(state.adapter)) manifest.requirements.push_back(kAdaptersRequirement);
+  if (!state.adapter.empty()) {
+    manifest.requirements = {kAdapterRequirement};
+    if (has_several_adapters(state.adapter)) manifest.requirements.push_back(kAdaptersRequirement);
+    if (has_magnitudes(state.adapter)) manifest.requirements.push_back(kMagnitudesRequirement);
+  }
   std::vector<Report> read;
   std::size_t num_ranges = 0;
   for (const std::string& text : reports) {

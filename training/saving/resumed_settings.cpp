@@ -34,6 +34,7 @@ constexpr std::array kKeysFixedOnResume = {
     "adapter.rank",
     "adapter.alpha",
     "adapter.use_rslora",
+    "adapter.use_dora",
     "adapter.targets",
     "adapter.exclude",
     "adapter.layers_to_transform",

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -33,7 +34,16 @@ struct Job {
   const ParameterSpec* spec = nullptr;
   const LoraModules* modules = nullptr;
 
+  // The magnitudes alone; A and B have values already.
+  bool of_magnitudes() const { return targets->use_dora; }
   std::int64_t inputs() const { return spec->shape.back(); }
+  // The number of values that are computed.
+  std::int64_t numel() const {
+    if (!of_magnitudes()) return total_rank(*modules) * inputs() + num_b_values();
+    std::int64_t numel = 0;
+    for (const LoraModule& module : *modules) numel += module.num_rows;
+    return numel;
+  }
   std::int64_t num_b_values() const {
     std::int64_t numel = 0;
     for (const LoraModule& module : *modules) numel += module.num_rows * module.rank;
@@ -41,17 +51,21 @@ struct Job {
   }
 };
 
+bool begins_from_base(const AdapterTargets& targets) {
+  return is_from_base(targets.initialization) || targets.use_dora;
+}
+
 using Specs = std::map<std::string, const ParameterSpec*>;
 
 // LoftQ leaves weights that are not in NF4 without an error to begin from.
 std::vector<Job> find_jobs(const AdapterTargets& all, const Specs& specs) {
   std::vector<Job> jobs;
   const auto add = [&](const AdapterTargets& targets) {
-    if (!is_from_base(targets.initialization)) return;
+    if (!begins_from_base(targets)) return;
     for (const auto& [weight, modules] : targets.weights) {
       const ParameterSpec* spec = specs.at(weight);
       const bool is_encoded = spec->encoding.format == ParameterEncoding::Format::kNf4;
-      if (is_encoded || is_pissa(targets.initialization)) {
+      if (is_encoded || is_pissa(targets.initialization) || targets.use_dora) {
         jobs.push_back({&targets, spec, &modules});
       }
     }
@@ -88,8 +102,22 @@ DecompositionOptions options_of(const Job& job, const LoraModule& module, std::u
   return options;
 }
 
+// The norms of the rows of each module, one after another. B is zero.
+at::Tensor magnitudes_of(const Job& job, const ModelSource& source, std::uint64_t seed) {
+  const ParameterSpec& spec = *job.spec;
+  const at::Tensor matrix =
+      decoded_values(first_parameter(source, seed, spec), spec).to(scalar_type(spec.encoding.type));
+  std::vector<at::Tensor> norms;
+  for (const LoraModule& module : *job.modules) {
+    norms.push_back(at::linalg_vector_norm(matrix.narrow(0, module.begin, module.num_rows), 2, {1},
+                                           false, at::kFloat));
+  }
+  return at::cat(norms);
+}
+
 // A, and B of each module, one after another: float32 [n].
 at::Tensor compute(const Job& job, const ModelSource& source, std::uint64_t seed) {
+  if (job.of_magnitudes()) return magnitudes_of(job, source, seed);
   const at::Tensor matrix = decomposed_matrix(job, source, seed);
   std::vector<at::Tensor> a;
   std::vector<at::Tensor> all;
@@ -144,8 +172,10 @@ class FromBase {
   // Each rank computes one job of a round, and all ranks use the results of all.
   void run() {
     const std::vector<Job> jobs = find_jobs(*source_.decoder.adapter, specs_);
-    log_info("adapter.init: the singular values of {} weights are computed{}", jobs.size(),
-             readers_.size() > 1 ? fmt::format(" by {} ranks", readers_.size()) : "");
+    log_info("adapter.{} of {} weights are computed{}",
+             source_.decoder.adapter->use_dora ? "use_dora: the norms of the rows"
+                                               : "init: the singular values",
+             jobs.size(), readers_.size() > 1 ? fmt::format(" by {} ranks", readers_.size()) : "");
     const auto size = static_cast<std::size_t>(readers_.size());
     for (std::size_t begin = 0; begin < jobs.size(); begin += size) {
       run_round(std::span(jobs).subspan(begin, std::min(size, jobs.size() - begin)));
@@ -163,17 +193,27 @@ class FromBase {
     std::optional<Error> error;
     for (std::size_t root = 0; root < jobs.size(); ++root) {
       const Job& job = jobs[root];
-      const std::int64_t numel = total_rank(*job.modules) * job.inputs() + job.num_b_values();
-      const at::Tensor values = root == rank ? own : at::empty({numel}, at::kFloat);
+      const at::Tensor values = root == rank ? own : at::empty({job.numel()}, at::kFloat);
       readers_.broadcast(values.mutable_data_ptr(), values.nbytes(), static_cast<int>(root),
                          nullptr);
-      const auto other = error_of([&] { use(job, split(job, values)); });
+      const auto other = error_of([&] { use(job, values); });
       if (!error) error = other;
     }
     throw_first_rank_error(error, readers_);
   }
 
-  void use(const Job& job, const InitialUpdate& update) const {
+  void use_magnitudes(const Job& job, const at::Tensor& values) const {
+    std::int64_t begin = 0;
+    for (const LoraModule& module : *job.modules) {
+      fill(magnitude_name(job.spec->name, module, job.targets->name),
+           values.narrow(0, begin, module.num_rows));
+      begin += module.num_rows;
+    }
+  }
+
+  void use(const Job& job, const at::Tensor& values) const {
+    if (job.of_magnitudes()) return use_magnitudes(job, values);
+    const InitialUpdate update = split(job, values);
     const std::string& adapter = job.targets->name;
     fill(lora_a_name(job.spec->name, adapter), update.a);
     for (std::size_t m = 0; m < job.modules->size(); ++m) {
@@ -200,19 +240,14 @@ class FromBase {
   std::map<std::string, ShardView> shards_;  // of this rank
 };
 
-bool begins_from_base(const AdapterTargets& all) {
-  return is_from_base(all.initialization) ||
-         std::ranges::any_of(all.several, [](const AdapterTargets& one) {
-           return is_from_base(one.initialization);
-         });
-}
-
 }  // namespace
 
 std::vector<ShardView> initialize_from_base(const ModelSource& source, std::uint64_t seed,
                                             ShardedModel& model, Communicator& control) {
   const AdapterTargets& targets = *source.decoder.adapter;
-  if (!begins_from_base(targets)) return {};
+  if (!begins_from_base(targets) && !std::ranges::any_of(targets.several, begins_from_base)) {
+    return {};
+  }
   const bool reads = model.ranks().saves_shards();
   const auto readers = control.split(reads ? 0 : 1, control.rank());
   const auto fill = [&](std::span<const ShardView> /*shards*/) {

@@ -54,6 +54,7 @@ LoraOptions lora_options(const AdapterSection& section) {
   options.rank = section.rank;
   options.alpha = section.alpha;
   options.use_rslora = section.use_rslora;
+  options.use_dora = section.use_dora;
   options.targets = section.targets;
   options.exclude = section.exclude;
   options.layers_to_transform = section.layers_to_transform;

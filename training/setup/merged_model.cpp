@@ -1,9 +1,11 @@
 #include "training/setup/merged_model.h"
 
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mm.h>
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -74,6 +76,14 @@ void add_update_of_experts(const ModelSource& source, const std::string& weight,
   }
 }
 
+// Gives the rows of W + scale B A the magnitudes of the module.
+void set_magnitudes(const ModelSource& source, const std::string& name, const at::Tensor& rows) {
+  const at::Tensor magnitudes =
+      adapter_parameter(source, name, {rows.size(0)}, /*in_adapter=*/true);
+  const at::Tensor norms = at::linalg_vector_norm(rows, 2, {1});
+  rows.mul_(magnitudes.div(norms.clamp_min_(std::numeric_limits<float>::min())).unsqueeze(1));
+}
+
 void add_update(const ModelSource& source, const std::string& weight, const LoraModules& modules,
                 const at::Tensor& value) {
   if (is_weight_of_experts(weight)) {
@@ -89,8 +99,11 @@ void add_update(const ModelSource& source, const std::string& weight, const Lora
   for (const LoraModule& module : modules) {
     const at::Tensor b = adapter_parameter(source, lora_b_name(weight, module, adapter),
                                            {module.num_rows, module.rank}, /*in_adapter=*/true);
-    matrix.narrow(0, module.begin, module.num_rows)
-        .add_(at::mm(b, a.narrow(0, first, module.rank)), module.scale);
+    const at::Tensor rows = matrix.narrow(0, module.begin, module.num_rows);
+    rows.add_(at::mm(b, a.narrow(0, first, module.rank)), module.scale);
+    if (source.decoder.adapter->use_dora) {
+      set_magnitudes(source, magnitude_name(weight, module, adapter), rows);
+    }
     first += module.rank;
   }
 }

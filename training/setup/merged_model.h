@@ -9,7 +9,8 @@
 
 namespace packtrain {
 
-// Parameters of the source's model with its adapter added: W + scale B A, in float32. W is what
+// Parameters of the source's model with its adapter added: W + scale B A, in float32, whose
+// rows have the adapter's magnitudes with DoRA. W is what
 // `config`, the run's, stores: the decoded weight with model.base: nf4. Reads one parameter at a
 // time. `seed`: of the run, for random weights.
 ParameterSource merged_parameters(const ModelSource& source, std::uint64_t seed,

@@ -22,13 +22,6 @@ namespace {
 // Below this many rows a product has too few tiles for a GPU, and the library's divide its depth.
 constexpr std::int64_t kMinKernelRows = 1024;
 
-// x with the mask of the module, which its name decides.
-at::Tensor dropped(const at::Tensor& x, const LoraModule& module, const LoraDropout& options) {
-  if (options.probability == 0) return x;
-  const std::uint64_t key = digest_bytes(std::as_bytes(std::span(module.name))).low;
-  return dropout(x, {options.row_seeds, key, options.probability});
-}
-
 // Calls `run` with each module, its rows of A and its columns of s.
 template <class Run>
 void for_each_a(const LoraModules& modules, const Parameter& a, const at::Tensor& s,
@@ -56,6 +49,12 @@ bool updates_in_one_launch(const LoraGemmOperands& operands, const LoraModules& 
 
 }  // namespace
 
+at::Tensor lora_dropped(const at::Tensor& x, const LoraModule& module, const LoraDropout& options) {
+  if (options.probability == 0) return x;
+  const std::uint64_t key = digest_bytes(std::as_bytes(std::span(module.name))).low;
+  return dropout(x, {options.row_seeds, key, options.probability});
+}
+
 at::Tensor lora_low_rank(const at::Tensor& x, const Parameter& a, const LoraModules& modules,
                          const LoraDropout& dropout, const GemmTiming& timing) {
   if (dropout.probability == 0) {
@@ -65,7 +64,8 @@ at::Tensor lora_low_rank(const at::Tensor& x, const Parameter& a, const LoraModu
   }
   at::Tensor s = at::empty({x.size(0), total_rank(modules)}, x.options());
   for_each_a(modules, a, s, [&](const LoraModule& module, const Parameter& own, const auto& part) {
-    gemm_out(part, dropped(x, module, dropout), own.value.t(), {.scale = module.scale}, timing);
+    gemm_out(part, lora_dropped(x, module, dropout), own.value.t(), {.scale = module.scale},
+             timing);
   });
   return s;
 }
@@ -78,7 +78,7 @@ void lora_backward_a(const at::Tensor& grad_low_rank, const at::Tensor& x, const
   }
   for_each_a(modules, a, grad_low_rank,
              [&](const LoraModule& module, const Parameter& own, const auto& grad) {
-               write_gradient_gemm(own, grad.t(), dropped(x, module, dropout), timing);
+               write_gradient_gemm(own, grad.t(), lora_dropped(x, module, dropout), timing);
              });
 }
 
@@ -89,7 +89,8 @@ at::Tensor lora_backward_x(const at::Tensor& grad_low_rank, const Parameter& a,
   at::Tensor dx = sum;
   for_each_a(modules, a, grad_low_rank,
              [&](const LoraModule& module, const Parameter& own, const auto& grad) {
-               const at::Tensor part = dropped(gemm(grad, own.value, {}, timing), module, dropout);
+               const at::Tensor part =
+                   lora_dropped(gemm(grad, own.value, {}, timing), module, dropout);
                dx = dx.defined() ? at::add(dx, part) : part;
              });
   return dx;

@@ -37,6 +37,8 @@ struct LoraDropout {
   double probability = 0;     // 0: none
 };
 
+// x with the mask of the module, which its name decides.
+at::Tensor lora_dropped(const at::Tensor& x, const LoraModule& module, const LoraDropout& dropout);
 // Returns s [T, R].
 at::Tensor lora_low_rank(const at::Tensor& x, const Parameter& a, const LoraModules& modules,
                          const LoraDropout& dropout, const GemmTiming& timing);

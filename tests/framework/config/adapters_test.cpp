@@ -138,5 +138,24 @@ TEST(AdapterInit, SeveralAdaptersDoNotSubtractFromTheirWeights) {
       << error;
 }
 
+TEST(AdapterMagnitudes, AreNotOfSeveralAdapters) {
+  const std::string error = load_error("adapter: {use_dora: true}\nadapters: [{name: a}]");
+  EXPECT_NE(error.find("adapter.use_dora is not possible with several adapters"), std::string::npos)
+      << error;
+  EXPECT_NE(load_error("adapters: [{name: a, use_dora: true}]")
+                .find("'use_dora' of 'a' is no key of an adapter"),
+            std::string::npos);
+}
+
+TEST(AdapterMagnitudes, DoNotBeginFromChangedWeights) {
+  for (const char* init : {"pissa", "pissa_niter_4", "loftq"}) {
+    const std::string error =
+        load_error(std::string("model: {base: nf4}\nadapter: {kind: lora, use_dora: true, init: ") +
+                   init + "}");
+    EXPECT_NE(error.find("adapter.use_dora is true (config.yaml:2:"), std::string::npos) << error;
+  }
+  EXPECT_TRUE(load("adapter: {kind: lora, use_dora: true, init: gaussian}").adapter.use_dora);
+}
+
 }  // namespace
 }  // namespace packtrain

@@ -69,6 +69,7 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
       {"tensor_parallel", "parallel.zero_stage"},
       {"neftune_noise_alpha", "Not supported"},
       {"lora_target_modules", "adapter.targets"},
+      {"lora_use_dora", "adapter.use_dora"},
       {"lora_anything", "adapter.kind: lora"},
       {"fp8_recipe", "Not supported"},
       {"offload_optimizer", "Not supported"},

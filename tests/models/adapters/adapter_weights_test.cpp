@@ -40,7 +40,7 @@ std::vector<WeightPiece> of_tensor(const std::vector<WeightPiece>& pieces,
 std::vector<std::int64_t> tensor_rows(const std::vector<WeightPiece>& pieces) {
   std::vector<std::int64_t> rows;
   for (const WeightPiece& piece : pieces) {
-    const std::int64_t width = piece.hf_shape.back();
+    const std::int64_t width = piece.hf_shape.size() == 1 ? 1 : piece.hf_shape.back();
     for (std::int64_t element = 0; element < piece.numel(); element += width) {
       const std::int64_t run = element / piece.columns;
       rows.push_back((piece.hf_begin + run * piece.hf_row_stride + element % piece.columns) /
@@ -150,15 +150,18 @@ TEST(AdapterWeights, StackTheAsOfAFusedWeightInTheOrderOfItsRows) {
   EXPECT_EQ(b.hf_shape, (std::vector<std::int64_t>{config.num_kv_heads * config.head_dim, 3}));
 }
 
-TEST(AdapterWeights, PermuteTheRowsOfBAsThoseOfTheWeight) {
+TEST(AdapterWeights, PermuteTheRowsOfBAndMagnitudesAsThoseOfTheWeight) {
   LoraOptions options;
   options.rank = 3;
+  options.use_dora = true;
   const DecoderConfig base = parse_decoder_config(family_samples("falcon").at(1).dump());
   const auto pieces = adapter_weights(with_targets(base, options));
   const std::string module = "transformer.h.1.self_attention.query_key_value";
   const auto of_base = of_tensor(find_family("falcon").weights(base), module + ".weight");
   const auto of_b = of_tensor(pieces, kPeftPrefix + module + ".lora_B.weight");
   EXPECT_EQ(tensor_rows(of_b), tensor_rows(of_base));
+  const auto of_rows = of_tensor(pieces, kPeftPrefix + module + ".lora_magnitude_vector");
+  EXPECT_EQ(tensor_rows(of_rows), tensor_rows(of_base));
   EXPECT_FALSE(std::ranges::is_sorted(tensor_rows(of_b)));
 }
 

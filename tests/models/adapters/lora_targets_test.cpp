@@ -193,5 +193,21 @@ TEST(LoraTargets, InitialValuesOfAMatrixAreNotThoseOfExpertsOrAnEmbedding) {
   EXPECT_NE(error_of(options).find("adapter.init: loftq"), std::string::npos);
 }
 
+TEST(LoraTargets, MagnitudesAreOfLinearLayersAlone) {
+  LoraOptions options = with_targets({"q_proj", "experts.down_proj"});
+  options.use_dora = true;
+  const std::string error = error_of(options, small_qwen_moe());
+  EXPECT_NE(error.find("adapter.use_dora"), std::string::npos) << error;
+  EXPECT_NE(error.find("model.layers.0.mlp.experts.down_proj is none"), std::string::npos) << error;
+  DecoderConfig untied = small_llama();
+  untied.tied_embeddings = false;
+  for (const char* name : {"embed_tokens", "lm_head"}) {
+    options.targets = {name};
+    EXPECT_NE(error_of(options, untied).find("adapter.use_dora"), std::string::npos) << name;
+  }
+  options.targets = {"all-linear"};
+  EXPECT_TRUE(targets_of(options).use_dora);
+}
+
 }  // namespace
 }  // namespace packtrain

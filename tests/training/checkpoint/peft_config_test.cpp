@@ -59,6 +59,8 @@ TEST(PeftConfig, HasTheOptionsOfTheFile) {
   EXPECT_FALSE(options.use_rslora);
   EXPECT_EQ(options.targets, (std::vector<std::string>{"v_proj", "q_proj"}));
   EXPECT_TRUE(parsed("use_rslora", true).options.use_rslora);
+  EXPECT_FALSE(options.use_dora);
+  EXPECT_TRUE(parsed("use_dora", true).options.use_dora);
   EXPECT_EQ(parsed("init_lora_weights", "gaussian").options.initialization,
             LoraInitialization::kGaussian);
   EXPECT_EQ(parsed("layers_to_transform", 1).options.layers_to_transform,
@@ -104,7 +106,7 @@ TEST(PeftConfig, LeavesTheMeaningOfARegularExpressionToTheTensors) {
 TEST(PeftConfig, NamesEachOptionThatIsNotComputed) {
   const json refused = json::parse(R"({
     "peft_type": "LOHA", "task_type": "SEQ_CLS", "bias": "all", "fan_in_fan_out": true,
-    "use_dora": true, "lora_bias": true, "use_qalora": true,
+    "lora_bias": true, "use_qalora": true,
     "trainable_token_indices": [1], "layer_replication": [[0, 1]], "init_lora_weights": "pissa",
     "alora_invocation_tokens": [3], "corda_config": {"rho": 1}, "megatron_config": {"a": 1},
     "an_option_of_tomorrow": 0.5})");
@@ -125,6 +127,7 @@ TEST(PeftConfig, NamesEachWrongValue) {
   }
   expect_value_refused("lora_dropout", 1, "lora_dropout'");
   expect_value_refused("use_rslora", 1, "use_rslora'");
+  expect_value_refused("use_dora", "yes", "use_dora'");
   expect_value_refused("target_modules", {{"q_proj", 1}}, "target_modules'");
   expect_value_refused("target_modules", {"q_proj", 1}, "target_modules'");
   expect_value_refused("modules_to_save", {".*"}, "modules_to_save'");
@@ -162,17 +165,20 @@ TEST(PeftConfigText, NamesTheModulesRanksAndScalesThatItIsWrittenOf) {
   patterns.rank_pattern.front().first = "*layers.1.*q_proj";
   patterns.alpha_pattern = {{"v_proj", 0.3}, {"self_attn.o_proj", 1e-3}};
   patterns.use_rslora = true;
+  LoraOptions rows = all;
+  rows.use_dora = true;
   LoraOptions some = all;
   some.targets = {"attention.qkv", "*layers.1.mlp.*"};
   some.exclude = {"k_proj"};
   LoraOptions layer = all;
   layer.layers_to_transform = {1};
   layer.save = {"lm_head", "model.norm"};
-  for (const LoraOptions& options : {all, patterns, some, layer}) {
+  for (const LoraOptions& options : {all, patterns, rows, some, layer}) {
     const AdapterTargets wanted = find_lora_targets(base, options);
     const AdapterTargets got = read_again(base, options);
     EXPECT_EQ(got.weights, wanted.weights);
     EXPECT_EQ(got.trained, wanted.trained);
+    EXPECT_EQ(got.use_dora, wanted.use_dora);
   }
 }
 

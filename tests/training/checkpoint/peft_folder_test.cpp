@@ -43,6 +43,15 @@ TEST(PeftFolder, IsReadAsItWasWrittenByAnyNumberOfRanks) {
   expect_same_after_reading(small_llama(), options);
 }
 
+TEST(PeftFolder, HasMagnitudesOfModules) {
+  LoraOptions options = options_of_rank(4);
+  options.use_dora = true;
+  expect_same_after_reading(small_llama(), options);
+  expect_same_after_reading(small_falcon(), options);
+  EXPECT_TRUE(sizes_of(adapted(small_llama(), options))
+                  .contains("layers.0.attention.qkv.v_proj.lora_magnitude_vector"));
+}
+
 TEST(PeftFolder, OfExpertsIsReadAsItWasWritten) {
   LoraOptions options = options_of_rank(4);
   options.targets = {"all-linear", "experts.gate_up_proj", "experts.down_proj"};

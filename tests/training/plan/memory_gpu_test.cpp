@@ -30,6 +30,7 @@ struct Case {
   bool has_adapter = false;
   BaseStorage base = BaseStorage::kBFloat16;
   Offload offload = Offload::kNone;
+  bool use_dora = false;
 };
 
 constexpr Case kCases[] = {
@@ -68,6 +69,12 @@ constexpr Case kCases[] = {
      "MLP backward", 3, 0, true},
     {"adapter, NF4, offload", 2048, 14336, 8, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
      "MLP backward", 3, 0, true, BaseStorage::kNf4, Offload::kActivations},
+    {"magnitudes", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1, 512,
+     "MLP backward", 3, 0, true, BaseStorage::kBFloat16, Offload::kNone, true},
+    {"magnitudes, full", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
+     "MLP backward", 3, 0, true, BaseStorage::kBFloat16, Offload::kNone, true},
+    {"magnitudes, NF4, offload", 2048, 14336, 8, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
+     "MLP backward", 3, 0, true, BaseStorage::kNf4, Offload::kActivations, true},
     {"offload", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 3, 0, false,
      BaseStorage::kBFloat16, Offload::kActivations},
 };
@@ -97,7 +104,8 @@ DecoderConfig decoder_of(const Case& c) {
         .num_experts = c.num_experts, .experts_per_token = 2, .intermediate_size = c.inner};
     config.layers.assign(static_cast<std::size_t>(c.layers), {.experts = true});
   }
-  const LoraOptions adapter;
+  LoraOptions adapter;
+  adapter.use_dora = c.use_dora;
   if (c.has_adapter) return with_adapters(config, {&adapter, 1});
   return config;
 }
