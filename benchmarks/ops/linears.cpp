@@ -101,17 +101,17 @@ void add_dora(OpBenchmarks& benchmarks, const Matrix& matrix) {
          });
        }});
   const LoraModules modules = {{"module", 0, matrix.outputs, 16, 2.0}};
-  benchmarks.push_back(
-      {.name = "dora norms, rank 16",
-       .shape = shape_text({matrix.outputs, matrix.inputs}),
-       .bytes = 4.0 * static_cast<double>(matrix.outputs * matrix.inputs),
-       .make = [=] {
-         const std::vector<at::Tensor> b = {random_numbers({matrix.outputs, 16}, at::kBFloat16)};
-         return keeping_output([=, weight = matrix.weight().value,
-                                a = random_numbers({16, matrix.inputs}, at::kBFloat16)] {
-           return dora_norms(weight, a, modules, b, {});
-         });
-       }});
+  benchmarks.push_back({.name = "dora norms, rank 16",
+                        .shape = shape_text({matrix.outputs, matrix.inputs}),
+                        .bytes = 4.0 * static_cast<double>(matrix.outputs * matrix.inputs),
+                        .make = [=] {
+                          return keeping_output([=, weight = matrix.weight(),
+                                                 a = random_weight({16, matrix.inputs}),
+                                                 b = random_weight({matrix.outputs, 16})] {
+                            const Parameter* const of_module = &b;
+                            return dora_norms(weight, a, modules, {&of_module, 1}, {});
+                          });
+                        }});
 }
 
 }  // namespace

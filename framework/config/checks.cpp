@@ -225,16 +225,6 @@ void check_adapter_init(const Config& config, const SettingPlaces& places) {
        "is.");
 }
 
-void check_magnitudes(const AdapterSection& adapter, const SettingPlaces& places) {
-  const bool is_loftq = adapter.init.kind == LoraInit::Kind::kLoftq;
-  if (!adapter.use_dora || (!is_loftq && !adapter.init.is_pissa())) return;
-  fail(fmt::format("adapter.use_dora is true ({}), but adapter.init is {} ({})",
-                   place_of("adapter.use_dora", places), is_loftq ? "loftq" : "pissa",
-                   place_of("adapter.init", places)),
-       "Magnitudes begin as the norms of unchanged weights: set adapter.init to default or "
-       "gaussian, or adapter.use_dora: false.");
-}
-
 }  // namespace
 
 void check_settings_agree(const Config& config, const SettingPlaces& places) {
@@ -251,7 +241,6 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_best_by(config, places);
   check_checkpoint(config, places);
   check_adapter_init(config, places);
-  check_magnitudes(config.adapter, places);
 }
 
 void check_for_training(const Config& config) {

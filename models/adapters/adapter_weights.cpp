@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kEmbeddingWeight = "embed.weight";
 constexpr const char* kInitialPrefix = "initial.";
+constexpr const char* kMagnitude = ".lora_magnitude_vector";
 
 std::string stem_of(const std::string& weight) {
   return weight.substr(0, weight.rfind('.'));
@@ -114,9 +115,7 @@ void add_module(WeightMap& map, const std::vector<WeightPiece>& base, const std:
             module.rank});
   if (!targets.use_dora) return;
   add_rows(map, pieces, module, shape.back(),
-           {magnitude_name(weight, module, adapter),
-            tensor + ".lora_magnitude_vector",
-            {module.num_rows}});
+           {magnitude_name(weight, module, adapter), tensor + kMagnitude, {module.num_rows}});
 }
 
 }  // namespace
@@ -132,7 +131,11 @@ std::string lora_b_name(const std::string& weight, const LoraModule& module,
 
 std::string magnitude_name(const std::string& weight, const LoraModule& module,
                            const std::string& adapter) {
-  return stem_of(weight) + "." + module.leaf() + ".lora_magnitude_vector" + name_ending(adapter);
+  return stem_of(weight) + "." + module.leaf() + kMagnitude + name_ending(adapter);
+}
+
+bool is_magnitude_name(const std::string& parameter) {
+  return parameter.find(kMagnitude) != std::string::npos;
 }
 
 std::string initial_name(const std::string& parameter) {

@@ -22,6 +22,7 @@ std::string lora_b_name(const std::string& weight, const LoraModule& module,
                         const std::string& adapter = {});
 std::string magnitude_name(const std::string& weight, const LoraModule& module,
                            const std::string& adapter = {});
+bool is_magnitude_name(const std::string& parameter);
 
 // The name that checkpoints of PiSSA have for initial values of an adapter's parameter.
 std::string initial_name(const std::string& parameter);

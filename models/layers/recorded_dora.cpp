@@ -5,19 +5,9 @@
 
 #include "models/ops/linear/dora.h"
 #include "models/ops/linear/linear.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
-
-at::Tensor norms_of(const OperatorContext& run, const Parameter& weight,
-                    const LowRankUpdate& update) {
-  std::vector<at::Tensor> b;
-  for (const Parameter* parameter : parameters_of(run, update.b)) b.push_back(parameter->value);
-  decode_weight(weight);
-  return dora_norms(weight.value, run.parameter(update.a.a).value, update.modules(), b,
-                    run.options().gemm_timing);
-}
 
 at::Tensor scale(OperatorContext& run, Value z, const LowRankUpdate& update,
                  const DoraTerms& terms) {
@@ -27,10 +17,8 @@ at::Tensor scale(OperatorContext& run, Value z, const LowRankUpdate& update,
       dora_scale_forward(run.get(z), factors, run.find(terms.bias), run.get(terms.residual));
   const LoraDropout dropout = update.a.dropout(run);
   if (dropout.probability > 0) {
-    const Parameter& weight = run.parameter(terms.weight);
-    const at::Tensor x = run.get(terms.x);
-    decode_weight(weight);  // after get(), which may run other products
-    dora_add_rest(y, x, weight, update.modules(), dropout, run.options().gemm_timing);
+    dora_add_rest(y, run.get(terms.x), run.parameter(terms.weight), update.modules(), dropout,
+                  run.options().gemm_timing);
   }
   return y;
 }
@@ -50,11 +38,9 @@ void scale_backward(OperatorContext& run, Value z, const at::Tensor& grad,
   run.set_gradient(z, rows);
   const LoraDropout dropout = update.a.dropout(run);
   if (dropout.probability == 0) return;
-  const Parameter& weight = run.parameter(terms.weight);
-  decode_weight(weight);
-  run.set_gradient(
-      terms.x, dora_rest_backward_input(grad, weight, modules, dropout, run.options().gemm_timing,
-                                        run.gradient(terms.x)));
+  run.set_gradient(terms.x,
+                   dora_rest_backward_input(grad, run.parameter(terms.weight), modules, dropout,
+                                            run.options().gemm_timing, run.gradient(terms.x)));
 }
 
 }  // namespace
@@ -66,7 +52,9 @@ Value record_dora_norms(OperatorTape& tape, const std::string& name, std::int64_
   Operator step;
   step.outputs = {norms};
   step.forward = [=](OperatorContext& run) {
-    run.set(norms, norms_of(run, run.parameter(weight), update).unsqueeze(0));
+    run.set(norms, dora_norms(run.parameter(weight), run.parameter(update.a.a), update.modules(),
+                              parameters_of(run, update.b), run.options().gemm_timing)
+                       .unsqueeze(0));
   };
   step.backward = [](OperatorContext& /*run*/) {};  // constants for all gradients
   tape.record(std::move(step));

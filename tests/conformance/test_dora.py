@@ -3,6 +3,8 @@
 test_adapters.py has logits and gradients for every family.
 """
 
+import shutil
+
 import pytest
 import torch
 from comparison import assert_equal, tensors_of
@@ -60,6 +62,36 @@ def test_magnitudes_begin_as_those_of_peft(folder):
     adapted.save_pretrained(folder.path / "theirs")
     assert_equal(magnitudes_of(folder.export("ours")), magnitudes_of(folder.path / "theirs"))
     assert our_losses(folder.path / "run")[0] == pytest.approx(folder.loss(folder.model()).item(), rel=1e-5)
+
+
+def test_training_from_pissa_has_the_magnitudes_and_losses_of_peft(folder):
+    torch.manual_seed(2)
+    adapted = get_peft_model(folder.model(), LoraConfig(task_type="CAUSAL_LM", **OPTIONS, target_modules=NAMES,
+                                                        use_dora=True, init_lora_weights="pissa"))
+    theirs = {name.removeprefix("base_model.model.").removesuffix(f"{MAGNITUDE}.default.weight"): tensor.detach().clone()
+              for name, tensor in adapted.named_parameters() if MAGNITUDE in name}
+    folder.train(*DORA, *STILL, "adapter.init=pissa")
+    assert_equal(magnitudes_of(folder.export("still")), theirs)
+    shutil.rmtree(folder.path / "run")
+    losses = our_losses(folder.train(*DORA, *TRAINS, "adapter.init=pissa"))
+    assert losses == pytest.approx(peft_losses(folder, adapted), rel=1e-4)
+    trained = PeftModel.from_pretrained(folder.model(), folder.export("peft")).eval()
+    with torch.no_grad():
+        evaluated = folder.evaluate(*DORA, "adapter.init=pissa")
+        assert folder.loss(trained).item() == pytest.approx(evaluated, rel=1e-5)
+    merged = tensors_of(folder.export("merged", "--merge"))
+    wanted = trained.merge_and_unload().state_dict()
+    assert all(tensor.allclose(wanted[name], rtol=1e-4, atol=1e-5) for name, tensor in merged.items())
+
+
+def test_magnitudes_of_loftq_are_those_of_weight_and_update(folder):
+    folder.train(*DORA, *STILL, "adapter.init=loftq", "model.base=nf4")
+    weights, adapter = tensors_of(folder.path / "model"), tensors_of(folder.export("ours"))
+    for module, magnitudes in magnitudes_of(folder.path / "ours").items():
+        a, b = (adapter[f"base_model.model.{module}.lora_{matrix}.weight"] for matrix in "AB")
+        scale = (5 if module.endswith("up_proj") else 6) / a.shape[0]
+        whole = in_nf4(weights[f"{module}.weight"]) + scale * b @ a
+        assert magnitudes.allclose(whole.norm(dim=1), rtol=1e-5), module
 
 
 @pytest.mark.parametrize("base", ["bf16", "nf4"])

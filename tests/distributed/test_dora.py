@@ -122,6 +122,16 @@ def test_masks_of_dropout_do_not_depend_on_packs_or_ranks(lab, unbroken, ranks, 
     assert abs(losses(whole)[7] - losses(unbroken)[7]) > 1e-4
 
 
+def test_pissa_with_magnitudes_resumes_and_trains_the_same_on_two_ranks(lab):
+    settings = [*DORA, "adapter.init=pissa", "run.max_steps=8", "checkpoint.save_steps=4", "checkpoint.keep=10"]
+    one = lab.run("dora-pissa", *settings)
+    assert not any(name.startswith("initial.") and MAGNITUDE in name for name in weights(one))
+    two = lab.run("dora-pissa-two", *settings, ranks=2)
+    numpy.testing.assert_allclose(losses(two), losses(one), rtol=2e-5)
+    take_checkpoint(one, 4, lab.folder / "runs" / "dora-pissa-resumed")
+    assert losses(lab.run("dora-pissa-resumed", *settings)) == losses(one)[4:]
+
+
 @pytest.mark.parametrize("base", [[], NF4])
 def test_the_merged_model_has_the_loss_of_the_adapter(lab, tmp_path, base):
     run = lab.run(f"dora-merged-{len(base)}", *DORA, *base, "run.max_steps=6")
@@ -166,8 +176,6 @@ UNTIED = "model.config.tie_word_embeddings=false"
 
 
 @pytest.mark.parametrize("settings, message", [
-    (["adapter.init=pissa"], "adapter.use_dora is true"),
-    (["adapter.init=loftq", *NF4], "adapter.use_dora is true"),
     (["adapters=[{name: a}, {name: b}]"], "adapter.use_dora is not possible with several adapters"),
     ([EXPERTS, "adapter.targets=[experts.down_proj]"], "adapter.use_dora: magnitudes are of linear layers"),
     ([UNTIED, "adapter.targets=[embed_tokens]"], "adapter.use_dora: magnitudes are of linear layers"),

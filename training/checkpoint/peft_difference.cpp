@@ -45,7 +45,7 @@ PlainAdapter over_original_model(const DecoderConfig& config, const ParameterSou
   plain.config.adapter = with_twice_the_rank(*targets);
   plain.source = [=](const std::string& name) {
     at::Tensor trained = checkpoint(name);
-    if (targets->trained.contains(name)) return trained;
+    if (targets->trained.contains(name) || is_magnitude_name(name)) return trained;
     const at::Tensor initial = checkpoint(initial_name(name));
     const auto a = modules_of_a.find(name);
     if (a != modules_of_a.end()) return joined_a(*a->second, trained, initial);

@@ -13,7 +13,8 @@ struct PlainAdapter {
 
 // `config` has an adapter that was trained over W - scale B0 A0, and `checkpoint` gives its
 // parameters with the initial ones. The result changes W by the same: A is [A; A0], and B is
-// [B, -B0]. Modules that are trained whole stay as they are.
+// [B, -B0]. Magnitudes, and modules that are trained whole, stay as they
+// are.
 PlainAdapter over_original_model(const DecoderConfig& config, const ParameterSource& checkpoint);
 
 }  // namespace packtrain

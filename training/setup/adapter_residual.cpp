@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "framework/core/error.h"
+#include "framework/device/tensor_type.h"
 #include "models/adapters/adapter_weights.h"
 #include "models/adapters/low_rank.h"
 #include "models/ops/nf4/nf4.h"
@@ -68,6 +69,15 @@ void subtract_initial(const LoraModules& modules, const InitialUpdate& initial,
   shard.weight.copy_(values);
 }
 
+at::Tensor residual_values(const ModelSource& source, std::uint64_t seed, const ParameterSpec& spec,
+                           const LoraModules& modules, const InitialUpdate& initial) {
+  ShardView shard = first_parameter(source, seed, spec);
+  shard.weight = shard.weight.to(scalar_type(spec.encoding.stored_type()));  // as the run has it
+  subtract_initial(modules, initial, shard, [&] { return first_values(source, seed, spec); });
+  if (shard.encoded_ranges.empty()) shard.weight = shard.weight.to(at::kFloat);
+  return decoded_values(shard, spec);
+}
+
 void check_same_residual(const ModelSource& source, const std::string& checkpoint) {
   const auto saved = adapter_of_checkpoint(checkpoint);
   const bool was_pissa = saved && is_pissa(saved->adapters.front().initialization);
@@ -83,7 +93,7 @@ void check_same_residual(const ModelSource& source, const std::string& checkpoin
 std::vector<ShardView> copy_initial_values(ShardedModel& model) {
   std::vector<ShardView> copies;
   for (const ShardView& shard : model.parameters().shards()) {
-    if (!shard.in_adapter) continue;
+    if (!shard.in_adapter || is_magnitude_name(shard.parameter)) continue;
     copies.push_back({.parameter = initial_name(shard.parameter),
                       .shape = shard.shape,
                       .begin = shard.begin,

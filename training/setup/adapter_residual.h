@@ -33,11 +33,16 @@ InitialUpdate read_initial_update(const std::string& checkpoint, const std::stri
 void subtract_initial(const LoraModules& modules, const InitialUpdate& initial,
                       const ShardView& shard, const std::function<at::Tensor()>& first_values);
 
+// The whole residual as products read it: float32 [spec.shape], of the weight that the source has
+// for `spec`.
+at::Tensor residual_values(const ModelSource& source, std::uint64_t seed, const ParameterSpec& spec,
+                           const LoraModules& modules, const InitialUpdate& initial);
+
 // Throws Error(kCheckpoint) when the adapter of the checkpoint is of PiSSA and that of `source` is
 // not, or the reverse. The weights under them differ.
 void check_same_residual(const ModelSource& source, const std::string& checkpoint);
 
-// Initial values of this rank's parts of the adapter: shards on the CPU, with the names that
+// Initial values of this rank's parts of A and B: shards on the CPU, with the names that
 // checkpoints have for them.
 std::vector<ShardView> copy_initial_values(ShardedModel& model);
 

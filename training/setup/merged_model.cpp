@@ -42,15 +42,12 @@ at::Tensor values_under_adapter(const ModelSource& source, std::uint64_t seed,
                                 const ParameterSpec& spec) {
   const AdapterTargets& adapter = *source.decoder.adapter;
   const LoraModules* modules = adapter.find(spec.name);
-  ShardView shard = first_parameter(source, seed, spec);
-  if (modules == nullptr || !is_pissa(adapter.initialization)) return decoded_values(shard, spec);
-  const at::ScalarType stored = scalar_type(spec.encoding.stored_type());
-  shard.weight = shard.weight.to(stored);  // as the run had it
+  if (modules == nullptr || !is_pissa(adapter.initialization)) {
+    return decoded_values(first_parameter(source, seed, spec), spec);
+  }
   const InitialUpdate initial =
       read_initial_update(source.adapter->folder, spec.name, adapter, spec.shape.back());
-  subtract_initial(*modules, initial, shard, [&] { return first_values(source, seed, spec); });
-  if (shard.encoded_ranges.empty()) shard.weight = shard.weight.to(at::kFloat);
-  return decoded_values(shard, spec);
+  return residual_values(source, seed, spec, *modules, initial);
 }
 
 at::Tensor adapter_parameter(const ModelSource& source, const std::string& name,

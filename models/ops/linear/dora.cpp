@@ -19,6 +19,7 @@
 #include "models/ops/gradient.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/matmul/matmul.h"
+#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
@@ -53,6 +54,7 @@ at::Tensor columns_of(const at::Tensor& y, std::int64_t begin, std::int64_t coun
 template <class Use>
 void for_each_module(const LoraModules& modules, const Parameter& weight, const at::Tensor& y,
                      const at::Tensor& s, const Use& use) {
+  decode_weight(weight);
   std::int64_t column = 0;
   for (const LoraModule& module : modules) {
     const at::Tensor low = s.defined() ? s.narrow(1, column, module.rank) : at::Tensor();
@@ -85,15 +87,18 @@ at::Tensor sum_of(const at::Tensor& sum, const at::Tensor& part) {
 
 }  // namespace
 
-at::Tensor dora_norms(const at::Tensor& weight, const at::Tensor& a, const LoraModules& modules,
-                      std::span<const at::Tensor> b, const GemmTiming& timing) {
-  const at::Tensor squares = at::ones({weight.size(0)}, weight.options().dtype(at::kFloat));
+at::Tensor dora_norms(const Parameter& weight, const Parameter& a, const LoraModules& modules,
+                      std::span<const Parameter* const> b, const GemmTiming& timing) {
+  decode_weight(weight);
+  const at::Tensor& matrix = weight.value;
+  const at::Tensor squares = at::ones({matrix.size(0)}, matrix.options().dtype(at::kFloat));
   std::int64_t first = 0;
   for (std::size_t m = 0; m < modules.size(); ++m) {
     const LoraModule& module = modules[m];
     squares.narrow(0, module.begin, module.num_rows)
-        .copy_(squared_norms(weight.narrow(0, module.begin, module.num_rows),
-                             a.narrow(0, first, module.rank), b[m], module.scale, timing));
+        .copy_(squared_norms(matrix.narrow(0, module.begin, module.num_rows),
+                             a.value.narrow(0, first, module.rank), b[m]->value, module.scale,
+                             timing));
     first += module.rank;
   }
   // 0 / 0 is no factor of a row of zeros.

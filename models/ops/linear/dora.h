@@ -26,10 +26,12 @@
 
 namespace packtrain {
 
-// Returns n. `weight` is decoded; `a` [R, K] and `b` of each module have its dtype. Squares
-// are at least the smallest normal number, so that a row of zeros has a factor.
-at::Tensor dora_norms(const at::Tensor& weight, const at::Tensor& a, const LoraModules& modules,
-                      std::span<const at::Tensor> b, const GemmTiming& timing);
+// All functions decode the weight where they read it (ops/nf4).
+
+// Returns n. A [R, K] and B of each module have the dtype of W. Squares are at least the smallest
+// normal number, so that a row of zeros has a factor.
+at::Tensor dora_norms(const Parameter& weight, const Parameter& a, const LoraModules& modules,
+                      std::span<const Parameter* const> b, const GemmTiming& timing);
 // Returns g. `magnitudes`: one for each module.
 at::Tensor dora_factors(const at::Tensor& norms, const LoraModules& modules,
                         std::span<const Parameter* const> magnitudes);

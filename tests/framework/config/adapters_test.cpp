@@ -147,15 +147,5 @@ TEST(AdapterMagnitudes, AreNotOfSeveralAdapters) {
             std::string::npos);
 }
 
-TEST(AdapterMagnitudes, DoNotBeginFromChangedWeights) {
-  for (const char* init : {"pissa", "pissa_niter_4", "loftq"}) {
-    const std::string error =
-        load_error(std::string("model: {base: nf4}\nadapter: {kind: lora, use_dora: true, init: ") +
-                   init + "}");
-    EXPECT_NE(error.find("adapter.use_dora is true (config.yaml:2:"), std::string::npos) << error;
-  }
-  EXPECT_TRUE(load("adapter: {kind: lora, use_dora: true, init: gaussian}").adapter.use_dora);
-}
-
 }  // namespace
 }  // namespace packtrain

@@ -70,11 +70,7 @@ struct Case {
 
   std::vector<const Parameter*> b_of() const { return pointers_to(b); }
   std::vector<const Parameter*> magnitudes_of() const { return pointers_to(magnitudes); }
-  at::Tensor norms() const {
-    std::vector<at::Tensor> values;
-    for (const Parameter& parameter : b) values.push_back(parameter.value);
-    return dora_norms(weight.value, a.value, shape.modules, values, {});
-  }
+  at::Tensor norms() const { return dora_norms(weight, a, shape.modules, b_of(), {}); }
   at::Tensor factors() const { return dora_factors(norms(), shape.modules, magnitudes_of()); }
 };
 

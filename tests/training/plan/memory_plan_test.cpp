@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "parallel/sharding/sharded_model.h"
 #include "tests/training/small_decoder.h"
 #include "training/optimizers/adamw.h"
+#include "training/setup/adapter_source.h"
 #include "training/setup/model_source.h"
 #include "training/setup/run_device.h"
 
@@ -28,7 +30,8 @@ std::int64_t allocated_bytes(ShardedModel& model) {
   for (const OptimizerTensor& tensor : state.optimizer) {
     bytes += static_cast<std::int64_t>(tensor.values.nbytes());
   }
-  if (!state.weights.front().is_same(state.master)) {
+  const auto is_master = [&](const at::Tensor& weights) { return weights.is_same(state.master); };
+  if (std::ranges::none_of(state.weights, is_master)) {
     bytes += static_cast<std::int64_t>(state.master.nbytes());
   }
   return bytes;
@@ -77,27 +80,36 @@ TEST(MemoryPlan, HasScratchMemoryForReductionsByCopyEnginesAlone) {
   EXPECT_EQ(scratch(CollectivePath::kRing, DeviceKind::kCuda, 4).first, 0);
 }
 
-TEST(MemoryPlan, KnowsWhatShardingAllocates) {
+void expect_planned_state(const DecoderConfig& decoder, Precision compute) {
   const auto device = make_cpu_device({});
   const auto world = join_world();
+  Config config;
+  config.precision.compute = compute;
+  ShardingOptions options;
+  options.reduce = scalar_type(compute);
+  options.optimizer_state = adamw_state(options.reduce);
+  config.precision.reduce = config.optimizer.moments = compute;
+  ShardedModel model(make_decoder(decoder, decoder_options(config, decoder)), *device,
+                     {world->connect(Backend::kLocal), world->connect(Backend::kLocal)}, options);
+  const MemoryPlan plan = plan_of(config, decoder, 1);
+  const auto allocated = static_cast<double>(allocated_bytes(model));
+  // Allocations are rounded up.
+  EXPECT_NEAR(static_cast<double>(state_of(plan) + slots_of(plan)), allocated, 0.01 * allocated);
+}
+
+TEST(MemoryPlan, KnowsWhatShardingAllocates) {
   for (const bool tied : {false, true}) {
     for (const Precision compute : {Precision::kFloat32, Precision::kBFloat16}) {
-      Config config;
-      config.precision.compute = compute;
-      ShardingOptions options;
-      options.reduce = scalar_type(compute);
-      options.optimizer_state = adamw_state(options.reduce);
-      config.precision.reduce = config.optimizer.moments = compute;
-      const DecoderConfig decoder = small_decoder(tied);
-      ShardedModel model(make_decoder(decoder, decoder_options(config, decoder)), *device,
-                         {world->connect(Backend::kLocal), world->connect(Backend::kLocal)},
-                         options);
-      const MemoryPlan plan = plan_of(config, decoder, 1);
-      const auto allocated = static_cast<double>(allocated_bytes(model));
-      // Allocations are rounded up.
-      EXPECT_NEAR(static_cast<double>(state_of(plan) + slots_of(plan)), allocated,
-                  0.01 * allocated);
+      expect_planned_state(small_decoder(tied), compute);
     }
+  }
+}
+
+TEST(MemoryPlan, KnowsWhatMagnitudesOfRowsAllocate) {
+  LoraOptions adapter;
+  adapter.use_dora = true;
+  for (const Precision compute : {Precision::kFloat32, Precision::kBFloat16}) {
+    expect_planned_state(with_adapters(small_decoder(), {&adapter, 1}), compute);
   }
 }
 
