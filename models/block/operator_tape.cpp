@@ -3,11 +3,12 @@
 namespace packtrain {
 
 RecomputePolicy RecomputePolicy::none() {
-  return RecomputePolicy(~0U);
+  return RecomputePolicy(~bit(ValueKind::kScaled));
 }
 
 RecomputePolicy RecomputePolicy::selective() {
-  return RecomputePolicy(~(bit(ValueKind::kNormOutput) | bit(ValueKind::kActivationOutput)));
+  return RecomputePolicy(none().kept_ &
+                         ~(bit(ValueKind::kNormOutput) | bit(ValueKind::kActivationOutput)));
 }
 
 RecomputePolicy RecomputePolicy::full() {

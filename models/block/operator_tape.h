@@ -27,13 +27,14 @@ enum class ValueKind {
   kActivationOutput,
   kAttentionOutput,
   kStatistics,  // a few numbers a row that an operator's backward reads
+  kScaled,      // rows of a projection times factors, which is saved instead
 };
 
 // Kinds of values that are saved from forward to backward. The others are recomputed when backward
 // reads them. The input is always saved.
 class RecomputePolicy {
  public:
-  static RecomputePolicy none();       // saves all that backward reads
+  static RecomputePolicy none();       // saves all that backward reads, except scaled rows
   static RecomputePolicy selective();  // drops cheap values: no GEMM runs twice
   static RecomputePolicy full();       // saves the input and statistics
 

@@ -64,7 +64,7 @@ Value record_dora_norms(OperatorTape& tape, const std::string& name, std::int64_
 Value record_dora_scale(OperatorTape& tape, const std::string& name, Value z,
                         const LowRankUpdate& update, const DoraTerms& terms) {
   const ValueShape shape = tape.shape(z);
-  const Value y = tape.value(ValueKind::kProjection, name, shape);
+  const Value y = tape.value(ValueKind::kScaled, name, shape);
   Operator step;
   step.inputs = {z, terms.norms};
   if (update.a.probability > 0) step.inputs.push_back(terms.x);

@@ -25,8 +25,9 @@ struct DoraTerms {
   std::optional<Value> residual;
 };
 
-// Records y. Its backward writes the gradients of the magnitudes. It writes the gradient of z to
-// the memory of z, which no other backward reads.
+// Records y, which is computed again from z where a backward reads it. Its backward writes the
+// gradients of the magnitudes. It writes the gradient of z to the memory of z, which no other
+// backward reads.
 Value record_dora_scale(OperatorTape& tape, const std::string& name, Value z,
                         const LowRankUpdate& update, const DoraTerms& terms);
 

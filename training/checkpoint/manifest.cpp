@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <limits>
@@ -27,9 +26,9 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::array<std::string_view, 5> kKnownRequirements = {
-    kAdapterRequirement, kNf4Requirement, kAdaptersRequirement, kMagnitudesRequirement,
-    kInitialValuesRequirement};
+constexpr std::string_view kKnownRequirements[] = {kAdapterRequirement, kNf4Requirement,
+                                                   kAdaptersRequirement, kMagnitudesRequirement,
+                                                   kInitialValuesRequirement};
 
 class Fault : public std::runtime_error {
  public:

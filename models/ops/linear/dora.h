@@ -28,8 +28,8 @@ namespace packtrain {
 
 // All functions decode the weight where they read it (ops/nf4).
 
-// Returns n. A [R, K] and B of each module have the dtype of W. Squares are at least the smallest
-// normal number, so that a row of zeros has a factor.
+// Returns n. A [R, K] and B of each module have the dtype of the weight. Squares are at least the
+// smallest normal number, so that a row of zeros has a factor.
 at::Tensor dora_norms(const Parameter& weight, const Parameter& a, const LoraModules& modules,
                       std::span<const Parameter* const> b, const GemmTiming& timing);
 // Returns g. `magnitudes`: one for each module.

@@ -7,6 +7,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <vector>
@@ -20,14 +21,11 @@ class Dora : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, Dora, testing::ValuesIn(operator_cases()), case_name);
 
 struct Shape {
-  std::int64_t rows;
-  std::int64_t in;
-  std::int64_t out;
+  std::int64_t rows, in, out;
   LoraModules modules;
 
   std::string text() const {
-    return std::to_string(rows) + " rows, " + std::to_string(in) + " -> " + std::to_string(out) +
-           ", " + std::to_string(modules.size()) + " modules";
+    return fmt::format("{} rows, {} -> {}, {} modules", rows, in, out, modules.size());
   }
 };
 
