@@ -11,14 +11,19 @@ namespace {
 
 at::Tensor scale(OperatorContext& run, Value z, const LowRankUpdate& update,
                  const DoraTerms& terms) {
+  const Parameter& weight = run.parameter(terms.weight);
+  const Parameter* bias = run.find(terms.bias);
+  const at::Tensor added = run.get(terms.residual);
+  const GemmTiming& timing = run.options().gemm_timing;
+  if (run.batch().without_adapter) {
+    return linear_forward(run.get(terms.x), weight, bias, timing, added);
+  }
   const at::Tensor factors = dora_factors(run.get(terms.norms).squeeze(0), update.modules(),
                                           parameters_of(run, update.magnitudes));
-  const at::Tensor y =
-      dora_scale_forward(run.get(z), factors, run.find(terms.bias), run.get(terms.residual));
+  const at::Tensor y = dora_scale_forward(run.get(z), factors, bias, added);
   const LoraDropout dropout = update.a.dropout(run);
   if (dropout.probability > 0) {
-    dora_add_rest(y, run.get(terms.x), run.parameter(terms.weight), update.modules(), dropout,
-                  run.options().gemm_timing);
+    dora_add_rest(y, run.get(terms.x), weight, update.modules(), dropout, timing);
   }
   return y;
 }
@@ -52,6 +57,7 @@ Value record_dora_norms(OperatorTape& tape, const std::string& name, std::int64_
   Operator step;
   step.outputs = {norms};
   step.forward = [=](OperatorContext& run) {
+    if (run.batch().without_adapter) return run.set(norms, {});
     run.set(norms, dora_norms(run.parameter(weight), run.parameter(update.a.a), update.modules(),
                               parameters_of(run, update.b), run.options().gemm_timing)
                        .unsqueeze(0));
@@ -66,8 +72,7 @@ Value record_dora_scale(OperatorTape& tape, const std::string& name, Value z,
   const ValueShape shape = tape.shape(z);
   const Value y = tape.value(ValueKind::kScaled, name, shape);
   Operator step;
-  step.inputs = {z, terms.norms};
-  if (update.a.probability > 0) step.inputs.push_back(terms.x);
+  step.inputs = {z, terms.norms, terms.x};
   step.residual = terms.residual;
   step.outputs = {y};
   step.needs = {z, terms.norms};

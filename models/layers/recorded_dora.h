@@ -18,7 +18,7 @@ Value record_dora_norms(OperatorTape& tape, const std::string& name, std::int64_
 
 // These terms are in y in addition to z.
 struct DoraTerms {
-  Value x;  // the input of z, which has a product of its own here with dropout
+  Value x;  // the input of z; read here with dropout, and without the adapter
   Value norms;
   ParameterId weight;
   ParameterId bias;  // or none

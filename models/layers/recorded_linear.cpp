@@ -123,6 +123,7 @@ void linear_forward_of(OperatorContext& run, const LinearLayer& layer, Value x,
   const at::Tensor rows = run.get(x);
   const at::Tensor added = run.get(residual);
   if (run.batch().without_adapter) {
+    if (layer.update && layer.update->has_magnitudes()) return run.set(y, {});
     return run.set(y, linear_forward(rows, weight, bias, run.options().gemm_timing, added));
   }
   if (layer.several) return run.set(y, layer.several->forward(run, rows, weight, bias, added));

@@ -19,7 +19,7 @@ def of_model(settings):
     return [setting for setting in settings if not setting.startswith("adapter.")]
 
 
-@pytest.mark.parametrize("name, settings", [("plain", []), ("ends", UNTIED), ("experts", EXPERTS)])
+@pytest.mark.parametrize("name, settings", [("plain", []), ("rows", ["adapter.use_dora=true"]), ("ends", UNTIED), ("experts", EXPERTS)])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_the_loss_without_the_adapter_is_that_of_the_model(lab, name, settings, ranks):
     lab.run(f"under-{name}", *ADAPTER, *settings, "run.max_steps=8")

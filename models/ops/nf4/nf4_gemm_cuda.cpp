@@ -14,17 +14,17 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kMaxRows = 512;
-constexpr std::int64_t kVector = 8;  // elements of 16 bytes
+constexpr std::int64_t kVectorElements = 8;  // elements of 16 bytes
 constexpr std::int64_t kDepthStep = 64;
 constexpr std::int64_t kWordElements = 4 * kNf4BlockElements;  // of a word of absmax codes
 
-bool is_aligned(const at::Tensor& x) {
+bool starts_at_vector(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
 
 bool is_taken_matrix(const at::Tensor& x) {
   return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.dim() == 2 && x.stride(1) == 1 &&
-         x.stride(0) % kVector == 0 && x.stride(0) >= x.size(1) && is_aligned(x);
+         x.stride(0) % kVectorElements == 0 && x.stride(0) >= x.size(1) && starts_at_vector(x);
 }
 
 bool is_taken_weight(const Parameter& weight) {
@@ -32,7 +32,8 @@ bool is_taken_weight(const Parameter& weight) {
   const std::int64_t columns = weight.value.size(1);
   return weight.value.dim() == 2 && weight.value.size(0) % kDepthStep == 0 &&
          columns % kWordElements == 0 &&
-         encoded.ranges.size() <= std::size_t{Nf4Weight::kMaxRanges} && is_aligned(encoded.bytes) &&
+         encoded.ranges.size() <= std::size_t{Nf4Weight::kMaxRanges} &&
+         starts_at_vector(encoded.bytes) &&
          std::ranges::all_of(encoded.ranges, [&](const ElementRange& range) {
            return range.begin % columns == 0 && range.numel % columns == 0;
          });
