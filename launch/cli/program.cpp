@@ -19,6 +19,7 @@ namespace {
 
 const Subcommand kSubcommands[] = {
     {"prepare", "make a token store from text, JSONL, token ids or random lengths", run_prepare},
+    {"import", "turn a configuration of axolotl, LLaMA-Factory or TRL into ours", run_import},
     {"plan", "steps, balance, memory and losses of a run, without a device", run_plan},
     {"inspect", "show examples with their loss mask, and the pack they land in", run_inspect},
     {"verify", "prove packed = one by one and N ranks = 1 before training", run_verify},
@@ -72,7 +73,6 @@ constexpr OtherWord kOtherWords[] = {
     {"eval", "It is called evaluate here."},
     {"finetune", "It is called train here; model.path names what to start from."},
     {"generate", "samples.* in the configuration shows continuations while it trains."},
-    {"import", "Hugging Face folders are read as they are: model.path names one."},
     {"pretrain", "It is called train here; model.config makes random weights."},
     {"preprocess", "It is called prepare here."},
     {"resume", "Start `packtrain train` with the same configuration again: it continues."},

@@ -17,6 +17,7 @@ struct Subcommand {
 int run_program(int argc, char** argv);
 
 int run_prepare(int argc, char** argv);
+int run_import(int argc, char** argv);
 int run_plan(int argc, char** argv);
 int run_inspect(int argc, char** argv);
 int run_verify(int argc, char** argv);

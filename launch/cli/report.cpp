@@ -1,18 +1,11 @@
 // packtrain report: runs the Python tool, which asks this program for the runs' plans.
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "launch/cli/program.h"
 #include "launch/cli/tools.h"
 
 namespace packtrain {
 
 int run_report(int argc, char** argv) {
-  std::string program = "--program=" + std::filesystem::read_symlink("/proc/self/exe").string();
-  std::vector<char*> arguments = {program.data()};
-  arguments.insert(arguments.end(), argv + 1, argv + argc);
-  run_tool("report.py", arguments);
+  run_tool_with_program("report.py", argc, argv);
 }
 
 }  // namespace packtrain

@@ -50,6 +50,13 @@ void run_tool(const std::string& file, std::span<char* const> arguments) {
               "launch/requirements.txt.");
 }
 
+void run_tool_with_program(const std::string& file, int argc, char** argv) {
+  std::string program = "--program=" + std::filesystem::read_symlink("/proc/self/exe").string();
+  std::vector<char*> arguments = {program.data()};
+  arguments.insert(arguments.end(), argv + 1, argv + argc);
+  run_tool(file, arguments);
+}
+
 std::string call_tool(const std::string& file, const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   try {

@@ -1,0 +1,1 @@
+"""`packtrain import`: configurations of other trainers to ours."""
