@@ -1,48 +1,28 @@
 """`packtrain import`: configurations of axolotl, LLaMA-Factory and TRL, with the result for each key."""
 
-import contextlib
-import dataclasses
-import io
 import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 import yaml
+from tiny_model import PROGRAM, environment, in_process
 
-REPO = pathlib.Path(__file__).resolve().parents[2]
+import import_config  # on the path by tiny_model
+from packtrain_tools.importing.keys import leaves
+from packtrain_tools.prepare.arguments import make_parser
+
 CASES = pathlib.Path(__file__).resolve().parent / "import_cases"
-PROGRAM = os.environ["PACKTRAIN_PROGRAM"]
 FILES = sorted(path.name for path in CASES.iterdir() if path.suffix in (".yml", ".yaml", ".json"))
 
-sys.path.insert(0, str(REPO / "launch" / "python"))
-
-import import_config  # noqa: E402  # the path is set above
-from packtrain_tools.errors import run_main  # noqa: E402
-from packtrain_tools.importing.keys import leaves  # noqa: E402
-from packtrain_tools.prepare.arguments import make_parser  # noqa: E402
-
-
-@dataclasses.dataclass
-class Output:
-    stdout: str
-    stderr: str
 
 
 def run(*words, cwd=CASES, code=0, checked=False):
-    """Runs the tool in this process. `checked`: the program checks the result."""
-    out, err = io.StringIO(), io.StringIO()
-    check = [f"--program={PROGRAM}"] if checked else []
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.chdir(cwd)
-        patch.setattr(sys, "argv", ["import", *check, *map(str, words)])
-        ended = run_main(import_config.PROGRAM, import_config.main)
-    assert ended == code, err.getvalue()
-    return Output(out.getvalue(), err.getvalue())
+    """`checked`: the program checks the result."""
+    return in_process(import_config, [*([f"--program={PROGRAM}"] if checked else []), *words], cwd, code)
 
 
 def listed(file, *words, cwd=CASES):
@@ -99,7 +79,7 @@ def test_the_prepare_commands_of_a_case_are_commands_of_prepare(file):
 
 def test_the_program_starts_it(tmp_path):
     done = subprocess.run([PROGRAM, "import", axolotl(tmp_path), "--out", "out.yaml"], cwd=tmp_path, capture_output=True,
-                          text=True, check=False, env={**os.environ, "PACKTRAIN_PYTHON": sys.executable}, timeout=120)
+                          text=True, check=False, env=environment(), timeout=120)
     assert done.returncode == 0, done.stderr
     assert "base_model -> model.path: ./m" in done.stdout and (tmp_path / "out.yaml").exists()
 

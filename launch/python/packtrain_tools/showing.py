@@ -49,7 +49,7 @@ def show_passages(passages: list[tuple[bool, str]], color: bool, max_chars: int 
     before, after = (LEARNED, PLAIN) if color else (OPEN_MARK, CLOSE_MARK)
     parts = []
     for marked, text in passages:
-        text = _safe(text)
+        text = printable_text(text)
         if max_chars is not None and len(text) > max_chars:
             text = f"{text[:max_chars // 2]} [... {len(text) - max_chars:,} characters ...] " \
                    f"{text[-(max_chars // 2):]}"
@@ -69,6 +69,6 @@ def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
     return show_passages(passages, color, max_chars)
 
 
-def _safe(text: str) -> str:
+def printable_text(text: str) -> str:
     """Escapes control characters of data, so that they do not reach the terminal."""
     return "".join(c if c in "\n\t" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,0 +1,1 @@
+"""`packtrain chat`: answers of a trained model."""
