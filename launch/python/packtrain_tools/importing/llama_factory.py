@@ -6,7 +6,7 @@ import os
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.importing.adapting import convert_factory_adapter
 from packtrain_tools.importing.conversion import Conversion
-from packtrain_tools.importing.keys import Keys
+from packtrain_tools.importing.keys import Keys, short
 from packtrain_tools.importing.no_effect import CHANGES, FACTORY_CHANGES, FACTORY_NO_EFFECT, NO_EFFECT
 from packtrain_tools.importing.preparing import (DataSet, add_lengths, convert_length, convert_model, held_out_options,
                                                  hub_name, set_stores)
@@ -17,6 +17,8 @@ DIALECT = hugging_face(5e-5)
 INFO = "dataset_info.json"
 ALPACA = {"instruction": "prompt", "input": "query", "output": "response", "system": "system", "history": "history"}
 ALPACA_DEFAULTS = {"instruction": "instruction", "input": "input", "output": "output"}
+KNOWN = ("hf_hub_url", "ms_hub_url", "om_hub_url", "file_name", "formatting", "ranking", "subset", "split",
+         "columns", "tags")
 ROLES = {"user": "user_tag", "assistant": "assistant_tag", "tool": "observation_tag", "system": "system_tag"}
 
 
@@ -161,6 +163,7 @@ def _data_set(c: Conversion, info: dict, folder: str, name: str, key: str, stage
     if hub is None and file is None:
         c.leave(f"{key}: {name[:60]}", f"{INFO} has neither hf_hub_url nor file_name of it: put its file into the "
                                        "command")
+    _leave_description(c, entry, key)
     source = hub_name(hub, entry.text("subset"), split=entry.text("split")) if hub else f"{folder}/{file or name}"
     one = DataSet(source, keys=[key])
     if stage == "pt":
@@ -171,6 +174,18 @@ def _data_set(c: Conversion, info: dict, folder: str, name: str, key: str, stage
     else:
         _add_instructions(entry, one)
     return one
+
+
+def _leave_description(c: Conversion, entry: Keys, key: str):
+    """Lists keys of dataset_info.json that no command takes."""
+    columns = entry.section("columns")
+    for media in ("images", "videos", "audios", "chosen", "rejected", "kto_tag"):
+        if columns.has(media):
+            c.leave(f"{key}: {columns.path(media)}", "data of text alone is trained, and no pairs or judgements")
+    for name in entry.values:
+        if name not in KNOWN and entry.has(name):
+            c.leave(f"{key}: {entry.path(name)}",
+                    f"{short(entry.get(name))}: `prepare` has no such key; look at the data")
 
 
 def _add_instructions(entry: Keys, one: DataSet):

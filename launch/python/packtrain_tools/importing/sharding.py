@@ -6,7 +6,7 @@ import re
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.importing.conversion import Conversion
-from packtrain_tools.importing.keys import leaves
+from packtrain_tools.importing.keys import leaves, short
 from packtrain_tools.importing.reading import MAX_BYTES
 
 STAGE = re.compile(r"(?:zero|z|stage)[-_]?([0-3])(?![0-9])", re.IGNORECASE)
@@ -53,7 +53,16 @@ def convert_deepspeed(c: Conversion):
     if stage < 2:
         how += "; 2 is the lowest here, with the same losses"
     c.write("parallel.zero_stage", max(2, stage), "deepspeed", note=how)
-    zero = _zero_of(values or {})
+    _leave_deepspeed(c, values or {})
+
+
+def _leave_deepspeed(c: Conversion, values: dict):
+    """Lists its settings that decide results. DeepSpeed takes them before those of the trainer."""
+    for key in ("optimizer", "scheduler", "gradient_clipping", "train_batch_size", "gradient_accumulation_steps"):
+        if values.get(key) not in (None, "auto"):
+            c.leave(f"deepspeed: {key}",
+                    f"{short(values[key])}: DeepSpeed takes this before the trainer's own, so set it here")
+    zero = _zero_of(values)
     for part in ("offload_optimizer", "offload_param"):
         device = zero.get(part, {}).get("device") if isinstance(zero.get(part), dict) else None
         if device not in (None, "none"):
