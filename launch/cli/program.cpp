@@ -20,6 +20,7 @@ namespace {
 const Subcommand kSubcommands[] = {
     {"prepare", "make a token store from text, JSONL, token ids or random lengths", run_prepare},
     {"import", "turn a configuration of axolotl, LLaMA-Factory or TRL into ours", run_import},
+    {"tune", "prepare, train, evaluate and export in one command", run_tune},
     {"plan", "steps, balance, memory and losses of a run, without a device", run_plan},
     {"inspect", "show examples with their loss mask, and the pack they land in", run_inspect},
     {"verify", "prove packed = one by one and N ranks = 1 before training", run_verify},
@@ -33,6 +34,7 @@ const Subcommand kSubcommands[] = {
     {"chat", "talk to a run or a model, next to its base if you like", run_chat},
     {"export", "write a checkpoint as a Hugging Face folder", run_export},
     {"merge", "add an adapter to its model: one Hugging Face folder", run_merge},
+    {"push", "upload a model or adapter to the Hugging Face Hub, with a model card", run_push},
     {"doctor", "look at the machines of a job: OK, SLOW or BROKEN, and what to do", run_doctor},
     {"config", "what a configuration resolves to, and what its keys mean", run_config},
     {"version", "print the version", run_version},
@@ -72,7 +74,7 @@ struct OtherWord {
 constexpr OtherWord kOtherWords[] = {
     {"convert", "`packtrain export` writes Hugging Face folders; they are read as they are."},
     {"eval", "It is called evaluate here."},
-    {"finetune", "It is called train here; model.path names what to start from."},
+    {"finetune", "It is called tune here, or train with a configuration of your own."},
     {"generate", "It is called chat here; samples.* shows continuations while a run trains."},
     {"infer", "It is called chat here."},
     {"pretrain", "It is called train here; model.config makes random weights."},
@@ -80,6 +82,7 @@ constexpr OtherWord kOtherWords[] = {
     {"resume", "Start `packtrain train` with the same configuration again: it continues."},
     {"sft", "It is called train here."},
     {"tokenize", "It is called prepare here."},
+    {"upload", "It is called push here."},
 };
 
 std::string advise(const std::string& typed) {

@@ -18,6 +18,7 @@ int run_program(int argc, char** argv);
 
 int run_prepare(int argc, char** argv);
 int run_import(int argc, char** argv);
+int run_tune(int argc, char** argv);
 int run_plan(int argc, char** argv);
 int run_inspect(int argc, char** argv);
 int run_verify(int argc, char** argv);
@@ -30,6 +31,7 @@ int run_compare(int argc, char** argv);
 int run_sweep(int argc, char** argv);
 int run_report(int argc, char** argv);
 int run_follow(int argc, char** argv);
+int run_push(int argc, char** argv);
 int run_doctor(int argc, char** argv);
 int run_config(int argc, char** argv);
 int run_version(int argc, char** argv);

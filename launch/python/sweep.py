@@ -3,12 +3,12 @@
 is the sweep as JSON (launch/cli/sweep.cpp)."""
 
 import difflib
-import fcntl
 import json
 import os
 import sys
 
 from packtrain_tools import sweep_table
+from packtrain_tools.folder_lock import lock
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.job_queue import Stopper, run_queue
 from packtrain_tools.sweep_runs import STOPPED, Launcher, Run, write_atomically
@@ -116,20 +116,8 @@ def print_runs(sweep: Sweep):
           f"each, in {sweep.output}")
 
 
-def lock(folder: str):
-    """A lock held by the process: two sweeps in one folder would train the same runs twice."""
-    os.makedirs(folder, exist_ok=True)
-    stream = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")  # noqa: SIM115
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ToolError(f"{folder}: another sweep is at work in this folder",
-                        "Wait for it, or set another sweep.output.", CONFIG) from None
-    return stream
-
-
 def run_all(description: dict) -> int:
-    with lock(description["output"]):
+    with lock(description["output"], "sweep", "Wait for it, or set another sweep.output."):
         sweep = Sweep(description)
         exit_code = sweep.train()
         print(sweep_table.to_markdown(sweep.table()), end="")

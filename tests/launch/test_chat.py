@@ -106,6 +106,11 @@ def test_a_conversation_that_is_too_long_is_named(folder):
     assert "the model takes 256" in said
 
 
+def test_an_answer_is_as_long_as_the_model_takes(folder):
+    done = in_process(chat_tool, [f"--program={PROGRAM}", "model", "--prompt", "ping", "--device", "cpu"], cwd=folder)
+    assert done.stdout.strip() or done.stdout == "\n"  # 512 new tokens would be too many
+
+
 def test_code_of_a_folder_is_not_run_and_pickles_are_not_read(folder):
     unsafe = folder / "unsafe"
     shutil.copytree(folder / "exported", unsafe)

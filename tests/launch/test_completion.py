@@ -78,6 +78,15 @@ def test_keys_are_completed_after_the_configuration(cache):
     assert "batch.strategy" in in_bash(f"{PROGRAM} config --explain batch.", cache)
 
 
+def test_keys_are_completed_after_the_model_of_tune(cache):
+    assert in_bash(f"{PROGRAM} tune model data.jsonl --out runs/x run.num_e", cache) == ["run.num_epochs="]
+
+
+def test_options_of_the_python_commands_are_completed(cache):
+    for command, option in (("import", "--from"), ("chat", "--compare"), ("tune", "--lora"), ("push", "--card-only")):
+        assert option in in_bash(f"{PROGRAM} {command} --", cache)
+
+
 def test_values_are_completed_after_the_key(cache):
     assert in_bash(f"{PROGRAM} train my.yaml batch.strategy=pad", cache) == ["padding", "padding_free"]
     assert in_bash(f"{PROGRAM} train my.yaml precision.deterministic=", cache) == ["true", "false"]

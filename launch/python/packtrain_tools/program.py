@@ -1,10 +1,11 @@
 """Starts packtrain itself for the tools that are made of its commands."""
 
 import os
+import signal
 import subprocess
 import sys
 
-from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.errors import CONFIG, STOPPED, ToolError
 
 
 def find_program(given: str | None) -> str:
@@ -14,16 +15,40 @@ def find_program(given: str | None) -> str:
     raise ToolError("this tool is started by packtrain", "Start it as a subcommand of packtrain.", CONFIG)
 
 
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PACKTRAIN_PYTHON": os.environ.get("PACKTRAIN_PYTHON") or sys.executable}
+
+
+def _check(name: str, exit_code: int, reason: str = ""):
+    if exit_code == STOPPED:
+        raise ToolError("stopped and saved", "The same command continues.", STOPPED)
+    if exit_code < 0:
+        raise ToolError(f"packtrain {name} was ended by signal {-exit_code}", exit_code=128 - exit_code)
+    if exit_code:
+        raise ToolError(f"packtrain {name} ended with {exit_code}{reason}", exit_code=exit_code)
+
+
 def run_program(program: str, words: list[str], quiet: bool = False):
     """Runs a subcommand, whose output goes to standard error. Its failure is a ToolError with its exit code.
     `quiet`: the output is shown only where it fails."""
-    environment = {**os.environ, "PACKTRAIN_PYTHON": os.environ.get("PACKTRAIN_PYTHON") or sys.executable}
-    done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if quiet else sys.stderr,
-                          stderr=subprocess.PIPE if quiet else None, text=True, errors="replace", check=False,
-                          env=environment)
-    if done.returncode == 0:
+    if not quiet:
+        run_stoppable([program, *words], words[0])
         return
-    if done.returncode < 0:
-        raise ToolError(f"packtrain {words[0]} was ended by signal {-done.returncode}", exit_code=128 - done.returncode)
-    reason = f": {done.stderr.strip()}" if quiet and done.stderr else ""
-    raise ToolError(f"packtrain {words[0]} ended with {done.returncode}{reason}", exit_code=done.returncode)
+    done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                          check=False, env=_environment())
+    _check(words[0], done.returncode, f": {done.stderr.strip()}" if done.stderr else "")
+
+
+def run_stoppable(command: list[str], name: str):
+    """Passes a request to stop on to the command, and waits until it has saved. It has a session of its own, so that
+    Ctrl-C of a terminal reaches it once."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), start_new_session=True,
+                          env=_environment()) as child:
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, lambda number, _: child.send_signal(number)) for number in signals}
+        try:
+            child.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    _check(name, child.returncode)

@@ -91,14 +91,15 @@ class Conversation:
         most = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         if length == 0:
             raise ToolError("the prompt has no token", "Write some text.", CONFIG)
-        if most and length + sampling.max_new_tokens > most:
-            raise ToolError(f"the conversation has {length} tokens and the answer up to {sampling.max_new_tokens}, and "
-                            f"the model takes {most}", "Begin another with /new, or lower --max-new-tokens.", CONFIG)
+        if most and length >= most:
+            raise ToolError(f"the conversation has {length} tokens, and the model takes {most} with the answer",
+                            "Begin another with /new.", CONFIG)
+        num_new = min(sampling.max_new_tokens, most - length) if most else sampling.max_new_tokens
         self.torch.manual_seed(sampling.seed)
         streamer = self._streamer()
         with self.torch.inference_mode():
-            ids = self.model.generate(**inputs.to(self.model.device), generation_config=self._settings(sampling),
-                                      streamer=streamer)
+            ids = self.model.generate(**inputs.to(self.model.device), streamer=streamer,
+                                      generation_config=self._settings(sampling, num_new))
         said = self.tokenizer.decode(ids[0, length:], skip_special_tokens=True)
         if self.has_template:
             self.messages += [{"role": "user", "content": text}, {"role": "assistant", "content": said}]
@@ -119,21 +120,23 @@ class Conversation:
         added = [one for one in rest if one in self.tokenizer.added_tokens_decoder]
         return ends + [one for one in added[:1] if one not in ends]
 
-    def _settings(self, sampling: Sampling):
+    def _settings(self, sampling: Sampling, num_new: int):
         """The sampling that the folder asks for is not used."""
         own = self.model.generation_config
         end = self._end_tokens()
         pad = own.pad_token_id if own.pad_token_id is not None else next(iter(end), 0)
         chosen = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p,
                   "top_k": 0} if sampling.temperature > 0 else {"do_sample": False}
-        return self.transformers.GenerationConfig(max_new_tokens=sampling.max_new_tokens, eos_token_id=end or None,
+        return self.transformers.GenerationConfig(max_new_tokens=num_new, eos_token_id=end or None,
                                                   pad_token_id=pad, bos_token_id=own.bos_token_id, **chosen)
 
     def _streamer(self):
-        class Streamer(self.transformers.TextStreamer):
-            def on_finalized_text(self, text: str, stream_end: bool = False):
-                """Escapes control characters, so that a model cannot steer the terminal."""
-                sys.stdout.write(printable_text(text) + ("\n" if stream_end else ""))
-                sys.stdout.flush()
+        streamer = self.transformers.TextStreamer(self.tokenizer, skip_prompt=True, skip_special_tokens=True)
+        streamer.on_finalized_text = show
+        return streamer
 
-        return Streamer(self.tokenizer, skip_prompt=True, skip_special_tokens=True)
+
+def show(text: str, stream_end: bool = False):
+    """Escapes control characters, so that a model cannot steer the terminal."""
+    sys.stdout.write(printable_text(text) + ("\n" if stream_end else ""))
+    sys.stdout.flush()

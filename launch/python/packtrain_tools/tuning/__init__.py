@@ -1,0 +1,1 @@
+"""`packtrain tune`: what it chooses for a model and data."""
