@@ -102,6 +102,19 @@ def test_one_process_prepares_plans_trains_and_exports_without_mpi(installed, st
     assert (installed.folder / "model" / "model.safetensors").exists()
 
 
+def test_the_commands_from_a_configuration_to_a_model_card_are_installed(installed, store):
+    (installed.folder / "theirs.yaml").write_text("base_model: ./model\nlearning_rate: 1e-4\n"
+                                                  "datasets: [{path: ./texts.jsonl, type: completion}]\n")
+    installed.run("packtrain", "import", "theirs.yaml", "--out", "ours.yaml")
+    assert (installed.folder / "ours.yaml").exists()
+    installed.run("packtrain", "train", "config.yaml", "run.output=base")
+    installed.run("packtrain", "export", "base", "--out", "hf", "--tokenizer", "tokenizer", "--dtype", "float32")
+    installed.run("packtrain", "tune", "hf", "texts.jsonl", "--out", "tuned", "--lora", "run.max_steps=2", "metrics.serve=false")
+    said = installed.run("packtrain", "chat", "tuned/run", "--prompt", "The number", "--device", "cpu", "--compare")
+    assert said.startswith("--- base\n")
+    assert "library_name: peft" in installed.run("packtrain", "push", "tuned/adapter", "hf:me/tiny", "--card-only")
+
+
 def test_the_launcher_starts_the_installed_program(installed, store):
     installed.run("packtrain-run", "-n", "2", "config.yaml", "run.output=two-ranks")
     assert (installed.folder / "two-ranks" / "metrics.jsonl").exists()
