@@ -3,6 +3,8 @@
 with the chat template of its data. On a terminal, /new begins another conversation, and Ctrl-D ends."""
 
 import argparse
+import contextlib
+import importlib
 import sys
 import tempfile
 
@@ -75,7 +77,10 @@ def answer(conversations: list[tuple[str, Conversation]], text: str, sampling: S
 
 
 def talk(conversations: list[tuple[str, Conversation]], sampling: Sampling):
-    """One turn a line, until the input ends."""
+    """One turn a line, until the input ends. Lines of a terminal can be edited."""
+    if sys.stdin.isatty():
+        with contextlib.suppress(ImportError):
+            importlib.import_module("readline")
     while True:
         try:
             text = input("> " if sys.stdin.isatty() else "").strip()

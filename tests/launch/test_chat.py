@@ -1,14 +1,19 @@
 """`packtrain chat`: answers of runs, models and adapters."""
 
 import json
+import os
 import pathlib
+import pty
+import select
 import shutil
+import subprocess
 import tempfile
 
 import pytest
-from tiny_model import PROGRAM, TURNS, in_process, make_model, packtrain, train, write_conversations
+from tiny_model import PROGRAM, TURNS, environment, in_process, make_model, packtrain, train, write_conversations
 
 import chat as chat_tool  # on the path by tiny_model
+from packtrain_tools.talk import answers
 from packtrain_tools.showing import printable_text
 
 LORA = "adapter: {kind: lora, rank: 16, alpha: 64, targets: [all-linear]}"
@@ -59,6 +64,33 @@ def test_compare_shows_the_answer_of_the_base_too(folder, source):
 
 def test_each_line_of_the_input_is_a_turn(folder):
     assert chat(folder, "run", stdin="ping\n/new\nred\n").stdout == "pong\ngreen\n"
+
+
+def test_a_terminal_asks_for_each_turn(folder):
+    here, there = pty.openpty()
+    job = subprocess.Popen([PROGRAM, "chat", "exported", "--device", "cpu"], cwd=folder, stdin=there, stdout=there, stderr=there,
+                           env=environment(TERM="dumb"), start_new_session=True)
+    os.close(there)
+    seen = b""
+    for typed, awaited in ((b"", b"> "), (b"ping\n", b"pong\r\n> "), (b"/new\n", b"> "), (b"\x04", b"")):
+        os.write(here, typed)
+        while awaited not in seen:
+            assert select.select([here], [], [], 120)[0], seen
+            seen += os.read(here, 1024)
+        seen = b""
+    assert job.wait(timeout=60) == 0
+    os.close(here)
+
+
+def test_an_answer_is_shown_while_it_is_generated(folder):
+    """Random weights at a high temperature write words of several lengths, so that there is more than one piece."""
+    pieces = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "show", lambda text, stream_end=False: pieces.append(text))
+        conversation = answers.Conversation(str(folder / "model"), "cpu")
+        conversation.load()
+        said = conversation.answer("ping", answers.Sampling(32, 5.0, 1.0, 3))
+    assert len(pieces) > 2 and "".join(pieces).strip() == said.strip()
 
 
 def test_earlier_turns_are_in_the_prompt(folder):

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from packtrain_tools.errors import DATA, ToolError
 from packtrain_tools.prepare.store import FORMAT_VERSION, MANIFEST, TOKENIZER_FILES
 from packtrain_tools.program import run_program
-from packtrain_tools.sources.files import HUB_PREFIX, list_files
+from packtrain_tools.sources.files import HUB, SourceFile, list_files
+from packtrain_tools.sources.hub import open_hub
+from packtrain_tools.sources.readers import Reader
 
 SMALL_BYTES = 1 << 20
-BYTES_OF_ONE = 8_000  # of small data: one example is held out for this number of bytes
-FRACTION = "0.05"
+HELD_OUT = 20  # one of this number of examples
 CHUNK = 1 << 20
 
 
@@ -38,38 +39,32 @@ def _digest_file(path: str) -> str:
     return digest.hexdigest()
 
 
-def _digest_source(source: str) -> tuple[list, int]:
-    """Digests of its files, and their bytes."""
-    if source.startswith(HUB_PREFIX):
-        from packtrain_tools.sources.hub import hub_size, open_hub
-        return [source, open_hub(source)._fingerprint], hub_size(source)
-    files, _ = list_files([source])
-    return [[file.path, _digest_file(file.path)] for file in files], sum(file.num_bytes for file in files)
+def _digest(files: list[SourceFile]) -> list:
+    """The path of each file with its digest. A data set of the hub has one of its own."""
+    return [[file.path, open_hub(file.path)._fingerprint if file.kind == HUB else _digest_file(file.path)]
+            for file in files]
 
 
-def _held_out(options: list[str], num_bytes: int) -> list[str]:
-    """A twentieth is held out. That might be nothing of small data, so there it is a number of examples."""
+def _held_out(options: list[str], files: list[SourceFile]) -> list[str]:
+    """A share is held out. That might be nothing of small data, so there it is a number of examples."""
     if any(word.startswith("--validation-") for word in options):
         return []
-    if num_bytes < SMALL_BYTES:
-        return ["--validation-examples", str(max(1, num_bytes // BYTES_OF_ONE))]
-    return ["--validation-fraction", FRACTION]
+    if sum(file.num_bytes for file in files) > SMALL_BYTES:
+        return ["--validation-fraction", f"{1 / HELD_OUT:g}"]
+    num_records = sum(len(chunk.records()) for chunk in Reader(files, None).chunks())
+    return ["--validation-examples", str(max(1, num_records // HELD_OUT))]
 
 
 def prepare_stores(program: str, sources: list[str], tokenizer: str, options: list[str], folder: str) -> Stores:
     """Uses the stores of an earlier call where data, tokenizer and options are the same."""
-    digests, num_bytes = [], 0
-    for source in sources:
-        found, size = _digest_source(source)
-        digests.append(found)
-        num_bytes += size
-    if num_bytes == 0:
+    files, _ = list_files(sources)
+    if sum(file.num_bytes for file in files) == 0:
         raise ToolError(f"{', '.join(sources)}: no data is there", exit_code=DATA)
     names = [name for name in TOKENIZER_FILES if os.path.isfile(os.path.join(tokenizer, name))]
     kept = [[name, _digest_file(os.path.join(tokenizer, name))] for name in names]
-    options = options + _held_out(options, num_bytes)
-    key = hashlib.blake2b(json.dumps([FORMAT_VERSION, digests, kept, options]).encode(), digest_size=6).hexdigest()
-    place = os.path.join(folder, key)
+    options = options + _held_out(options, files)
+    description = json.dumps([FORMAT_VERSION, _digest(files), kept, options])
+    place = os.path.join(folder, hashlib.blake2b(description.encode(), digest_size=6).hexdigest())
     stores = Stores(os.path.join(place, "train"), os.path.join(place, "validation"))
     if not stores.are_there:
         run_program(program, ["prepare", *sources, "--samples", "1", *options, "--tokenizer", tokenizer,
