@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
+from packtrain_tools.errors import CONFIG, DATA, Parser, ToolError, run_main
 from packtrain_tools.hub_model import parse_name
 from packtrain_tools.program import find_program
 from packtrain_tools.pushing.card import CONFIG_FILE, CURVES, base_of, make_card
@@ -41,6 +41,19 @@ def version_of(program: str) -> str:
     return " ".join(done.stdout.split()[:2])
 
 
+def own_card(folder: str) -> str | None:
+    """A card that the folder holds already."""
+    path = os.path.join(folder, CARD)
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as stream:
+        content = stream.read()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path}: is not UTF-8, which the hub wants: {error.reason}", exit_code=DATA) from None
+
+
 def contents(folder: str, names: list[str], adapter: dict, base: str, card: str,
              run: RunFacts | None) -> dict[str, str | bytes]:
     files: dict[str, str | bytes] = {name: os.path.join(folder, name) for name in names}
@@ -67,11 +80,8 @@ def main():
     place = find_run(arguments.folder, arguments.run)
     run = None if place is None else read_facts(place)
     base = base_of(arguments.base, run, adapter)
-    card = make_card(repository, bool(adapter), base, version_of(find_program(arguments.program)), run)
-    own = os.path.join(arguments.folder, CARD)
-    if os.path.isfile(own):
-        with open(own, encoding="utf-8") as stream:
-            card = stream.read()
+    card = own_card(arguments.folder) or make_card(repository, bool(adapter), base,
+                                                   version_of(find_program(arguments.program)), run)
     if arguments.card_only:
         print(card, end="")
         return

@@ -176,6 +176,14 @@ def test_wrong_calls_are_refused_in_words(folder, words, code, what):
     assert what in chat(folder, *words, code=code).stderr
 
 
+@pytest.mark.parametrize("text", ["model: 3\ndata: []\nadapter: x\nadapters: []\n", "- a\n", "a: [", "model: {path: 7}\n"])
+def test_a_configuration_of_a_run_that_is_damaged_is_no_traceback(folder, tmp_path, text):
+    shutil.copytree(folder / "run", tmp_path / "run")
+    (tmp_path / "run" / "config.yaml").write_text(text)
+    said = chat(tmp_path, "run", "--prompt", "a", code=65).stderr
+    assert "is no YAML" in said or "have a tokenizer here" in said
+
+
 def test_an_adapter_whose_model_is_gone_asks_for_it(folder):
     moved = folder / "moved"
     shutil.copytree(folder / "adapter", moved)

@@ -123,6 +123,9 @@ def test_a_card_of_ones_own_is_kept(folder, tmp_path):
     with serving() as hub:
         said = push(tmp_path, "model", "hf:me/tiny", hub=hub).stderr
     assert hub.files["README.md"] == b"# Mine\n"
+    assert push(tmp_path, "model", "hf:me/tiny", "--card-only").stdout == "# Mine\n"
+    (tmp_path / "model" / "README.md").write_bytes(b"\xff")
+    assert "is not UTF-8" in push(tmp_path, "model", "hf:me/tiny", code=65).stderr
     assert "the card is about no run" in said
 
 

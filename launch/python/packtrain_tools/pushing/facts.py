@@ -12,7 +12,7 @@ from packtrain_tools.errors import CONFIG, DATA, ToolError
 from packtrain_tools.prepare.store import MANIFEST
 from packtrain_tools.run_figures import History, figures, read_history
 from packtrain_tools.svg_plot import Panel, Series, render
-from packtrain_tools.talk.folders import read_run, stores_of
+from packtrain_tools.talk.folders import read_run, section, stores_of
 
 CACHED = re.compile(r"models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)")  # a folder of the hub's cache
 MOST_POINTS = 500  # of a curve
@@ -42,7 +42,7 @@ class RunFacts:
 
     @property
     def base(self) -> str:
-        return self.config.get("model", {}).get("path") or ""
+        return str(section(self.config, "model").get("path") or "")
 
 
 def find_run(folder: str, given: str | None) -> str | None:
@@ -70,7 +70,7 @@ def _read_store(folder: str, role: str) -> StoreFacts:
 
 
 def _validation_of(config: dict) -> list[str]:
-    value = config.get("data", {}).get("validation")
+    value = section(config, "data").get("validation")
     values = value.values() if isinstance(value, dict) else [value]
     return [path for path in values if isinstance(path, str) and path]
 

@@ -38,10 +38,17 @@ def read_run(folder: str) -> dict:
     return config if isinstance(config, dict) else {}
 
 
+def section(config: dict, name: str) -> dict:
+    """A section of a configuration. Empty where the file has something else there."""
+    values = config.get(name)
+    return values if isinstance(values, dict) else {}
+
+
 def stores_of(config: dict) -> list[str]:
     """Folders of the stores of data.train, and of those of adapters."""
-    entries = [config.get("data", {}).get("train")]
-    entries += [one.get("train") for one in config.get("adapters") or [] if isinstance(one, dict)]
+    entries = [section(config, "data").get("train")]
+    adapters = config.get("adapters")
+    entries += [one.get("train") for one in adapters if isinstance(one, dict)] if isinstance(adapters, list) else []
     folders = []
     for entry in entries:
         for one in entry if isinstance(entry, list) else [entry]:
@@ -56,17 +63,17 @@ def tokenizer_of_run(config: dict) -> str | None:
     for store in stores_of(config):
         if has(store, STORE_MANIFEST) and has(f"{store}/tokenizer", "tokenizer.json"):
             return f"{store}/tokenizer"
-    path = config.get("model", {}).get("path")
-    return path if path and has(path, "tokenizer.json") else None
+    path = section(config, "model").get("path")
+    return path if path and has(str(path), "tokenizer.json") else None
 
 
 def trains_adapter(config: dict) -> bool:
-    return config.get("adapter", {}).get("kind") == "lora" or bool(config.get("adapters"))
+    return section(config, "adapter").get("kind") == "lora" or bool(config.get("adapters"))
 
 
 def base_of_run(config: dict) -> str | None:
-    path = config.get("model", {}).get("path")
-    return path if path and has(path, MODEL) else None
+    path = section(config, "model").get("path")
+    return path if path and has(str(path), MODEL) else None
 
 
 def _export(program: str, source: str, adapter: str | None, best: bool, out: str) -> Folders:
