@@ -89,6 +89,17 @@ def test_ranks_multiply_the_batch_of_one(tmp_path):
     assert listed(file, "--ranks", 8, cwd=tmp_path)["settings"]["batch"]["global_batch_size"] == 48
 
 
+def test_a_product_of_batch_and_accumulation_is_divided(tmp_path):
+    file = axolotl(tmp_path, "micro_batch_size: 2\nbatch_size: 8\n")
+    assert listed(file, cwd=tmp_path)["settings"]["batch"]["global_batch_size"] == 8
+
+
+def test_no_evaluation_an_epoch_is_none_before_the_end(tmp_path):
+    file = axolotl(tmp_path, "val_set_size: 0.1\nevals_per_epoch: 0\nsaves_per_epoch: 0\n")
+    result = listed(file, cwd=tmp_path)["settings"]
+    assert result["run"]["evaluate_steps"] == 0 and result["checkpoint"]["save_steps"] == 0
+
+
 def test_with_packing_a_step_has_the_tokens_of_its_packed_sequences(tmp_path):
     file = axolotl(tmp_path, "micro_batch_size: 2\nsequence_len: 512\nsample_packing: true\n")
     result = listed(file, "--ranks", 4, cwd=tmp_path)["settings"]

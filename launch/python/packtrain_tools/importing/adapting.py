@@ -37,7 +37,8 @@ def _leave_other_kinds(c: Conversion):
     c.leave_all({"DoRA does not exist here: a plain LoRA is trained": "peft_use_dora use_dora",
                  "LoRA+ does not exist here: A and B have one learning rate": "loraplus_lr_ratio loraplus_lr_embedding",
                  "does not exist here": "relora relora_* jagged_restart_* peft_layer_replication "
-                                        "peft_trainable_token_indices bnb_config_kwargs gptq"}, True)
+                                        "peft_trainable_token_indices bnb_config_kwargs gptq "
+                                        "gptq_* quantize_moe_experts"}, True)
 
 
 def _eight_bits(c: Conversion, key: str):
@@ -55,6 +56,8 @@ def convert_axolotl_adapter(c: Conversion):
             if keys.has(key):
                 c.leave(key, "off" if not keys.get(key) or key == "adapter" else
                         "no adapter is trained: whole models are not trained in 4 bits", bool(four_bits))
+        c.leave_all({"no adapter is trained": "lora_r lora_alpha lora_dropout lora_target_* lora_modules_to_save "
+                                              "lora_model_dir peft_*"}, False)
         return
     if kind not in ("lora", "qlora"):
         c.leave("adapter", f"{kind} does not exist here: a LoRA of rank lora_r is trained")
@@ -76,6 +79,7 @@ def convert_axolotl_adapter(c: Conversion):
     _init(c, "peft_init_lora_weights")
     if keys.section("peft").has("loftq_config"):
         c.write("adapter.init", "loftq", "peft.loftq_config")
+        c.write("model.base", "nf4", *(["load_in_4bit"] if four_bits else []), "peft.loftq_config")
     _leave_other_kinds(c)
 
 

@@ -96,6 +96,12 @@ CHANGES = {
 }
 
 AXOLOTL_CHANGES = {
+    "the tokenizer.json of the folder is used: compare with `packtrain inspect STORE`":
+        "tokenizer_use_mistral_common",
+    "config.json of the model decides: change it there":
+        "model_config model_config_type overrides_of_model_config",
+    "the schedule does not have this here":
+        "cosine_constant_lr_ratio lr_quadratic_warmup eta_min lr_div_factor",
     "of the kinds of data above none has it":
         "train_on_inputs chat_template chat_template_jinja",
     "variables of a template are options of `prepare`: --template-option NAME=VALUE":
@@ -111,6 +117,11 @@ AXOLOTL_CHANGES = {
 }
 
 AXOLOTL_NO_EFFECT = {
+    "kernels and loading of its own, for speed and memory":
+        "use_scattermoe use_sonicmoe use_dsv4_kernels use_glm_dsa_kernels llama4_linearized_experts "
+        "experimental_skip_move_to_device gemma4_hybrid_attn_impl dsv4_*",
+    "evaluation here is the loss alone; samples.* shows texts":
+        "eval_table_size eval_max_new_tokens",
     "of other kinds of training":
         "trl vllm dpo_* kto_* simpo_gamma cpo_alpha orpo_alpha rl_beta rl reward_model process_reward_model "
         "pretraining_dataset",

@@ -137,6 +137,10 @@ def convert_batch(c: Conversion, d: Dialect, length: int | None, packed: bool):
     accumulated = keys.integer("gradient_accumulation_steps", 1)
     named = [key for key in (d.batch, "gradient_accumulation_steps") if keys.has(key)]
     per_rank = d.batch_size if size is None else size
+    whole = keys.integer("batch_size", 1)  # axolotl's older name for their product
+    if whole is not None:
+        accumulated = accumulated or max(1, whole // per_rank)
+        named.append("batch_size")
     total = per_rank * (accumulated or 1) * c.num_ranks
     what = f"packed sequences of {length} tokens" if packed else "examples"
     c.write("batch.global_batch_size", total, *named,
@@ -194,9 +198,9 @@ def how_often(c: Conversion, what: str, ours: str, d: Dialect):
     """`what`: eval or save. Steps, a share of the run, or each epoch."""
     keys = c.keys
     strategy, steps = keys.word(f"{what}_strategy"), keys.number(f"{what}_steps")
-    per_epoch = keys.integer(f"{what}s_per_epoch", 1)
+    per_epoch = keys.integer(f"{what}s_per_epoch")
     names = [key for key in (f"{what}_strategy", f"{what}_steps", f"{what}s_per_epoch") if keys.has(key)]
-    if strategy == "no":
+    if strategy == "no" or (per_epoch == 0 and not steps):
         c.write(ours, 0, *names, note="only at the end")
     elif per_epoch is not None and not steps:
         epochs = c.settings["run"]["num_epochs"]
