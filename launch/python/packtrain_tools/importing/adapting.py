@@ -34,8 +34,7 @@ def _init(c: Conversion, key: str):
 
 
 def _leave_other_kinds(c: Conversion):
-    c.leave_all({"DoRA does not exist here: a plain LoRA is trained": "peft_use_dora use_dora",
-                 "LoRA+ does not exist here: A and B have one learning rate": "loraplus_lr_ratio loraplus_lr_embedding",
+    c.leave_all({"LoRA+ does not exist here: A and B have one learning rate": "loraplus_lr_ratio loraplus_lr_embedding",
                  "does not exist here": "relora relora_* jagged_restart_* peft_layer_replication "
                                         "peft_trainable_token_indices bnb_config_kwargs gptq "
                                         "gptq_* quantize_moe_experts"}, True)
@@ -76,6 +75,7 @@ def convert_axolotl_adapter(c: Conversion):
     layers = keys.get("peft_layers_to_transform")
     c.take("adapter.layers_to_transform", layers, "peft_layers_to_transform")
     c.take("adapter.use_rslora", True if c.flag("peft_use_rslora") else None, "peft_use_rslora")
+    c.take("adapter.use_dora", True if c.flag("peft_use_dora") else None, "peft_use_dora")
     _init(c, "peft_init_lora_weights")
     if keys.section("peft").has("loftq_config"):
         c.write("adapter.init", "loftq", "peft.loftq_config")
@@ -132,6 +132,7 @@ def _convert_factory_lora(c: Conversion):
     c.take("adapter.targets", _targets(c, "lora_target"), "lora_target", ["all-linear"])
     c.take("adapter.save", keys.texts("additional_target"), "additional_target")
     c.take("adapter.use_rslora", True if c.flag("use_rslora") else None, "use_rslora")
+    c.take("adapter.use_dora", True if c.flag("use_dora") else None, "use_dora")
     paths = keys.texts("adapter_name_or_path")
     if paths:
         c.write("adapter.path", paths[-1], "adapter_name_or_path",
@@ -165,4 +166,5 @@ def convert_trl_adapter(c: Conversion):
           note="" if targets else "PEFT's targets for most families")
     c.take("adapter.save", keys.texts("lora_modules_to_save"), "lora_modules_to_save")
     c.take("adapter.use_rslora", True if c.flag("use_rslora") else None, "use_rslora")
+    c.take("adapter.use_dora", True if c.flag("use_dora") else None, "use_dora")
     _leave_other_kinds(c)
