@@ -64,13 +64,24 @@ std::vector<bool> TapeValues::recomputed_by(std::size_t step) const {
   return made;
 }
 
+bool TapeValues::is_made_early(Value value, std::size_t step) const {
+  if (policy_.keeps(ValueKind::kProjection)) return false;
+  std::vector<bool> made(uses_.size(), false);
+  for (std::size_t later = step + 1; later < tape_.operators().size(); ++later) {
+    for (const Value needed : tape_.operators()[later].needs) {
+      if (needed != value) recompute(needed, made);
+    }
+  }
+  return made[static_cast<std::size_t>(value.id)];
+}
+
 bool TapeValues::is_freed(Value value, std::size_t step) const {
   if (!is_read(value) || use(value).first_reader <= step) return false;
   if (value == stream_) return false;
   if (is_first_branch(step)) return true;
   // The plan counts all values of the last branch until its backward ends, except an operator's
   // own outputs.
-  return use(value).maker == step;
+  return use(value).maker == step && !is_made_early(value, step);
 }
 
 std::int64_t TapeValues::bytes_in_backward_of(std::size_t step) const {

@@ -40,6 +40,9 @@ class TapeValues {
   // By value: whether the backward of operator `step` and of those after it recomputes it.
   std::vector<bool> recomputed_by(std::size_t step) const;
   void recompute(Value value, std::vector<bool>& made) const;
+  // True if a backward after that of `step` recomputes the value for another one that it reads.
+  // Otherwise an operator may recompute its output in the memory of its gradient.
+  bool is_made_early(Value value, std::size_t step) const;
   bool is_freed(Value value, std::size_t step) const;
 
   const ShapeTape& tape_;

@@ -75,8 +75,8 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
     step.memory = [=](const MicroBatchShape&, const RecomputePolicy& policy) -> BackwardMemory {
       // Of layers that are recomputed whole the plan counts it itself.
       const bool is_again = !policy.keeps(kind) && policy.keeps(ValueKind::kProjection);
-      // A saved one is freed when the products that read it have ended.
-      const bool is_saved = policy.keeps(ValueKind::kActivationOutput);
+      // A saved one is freed when the products that read it have ended, before x is needed.
+      const bool is_saved = policy.keeps(ValueKind::kActivationOutput) && !is_again;
       return {"MLP backward",
               {{"gradient of the MLP's activation", out.bytes()},
                {"input of the MLP's activation", is_again ? in.bytes() : 0},

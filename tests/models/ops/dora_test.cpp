@@ -105,7 +105,8 @@ TEST_P(Dora, NormsAreThoseOfTheRowsOfWeightAndUpdate) {
 
 TEST_P(Dora, ARowOfZerosHasAFiniteFactor) {
   const OperatorCase& on = GetParam();
-  Case c(on, shapes()[1]);
+  const Shape shape = shapes()[1];
+  Case c(on, shape);
   c.weight.value.zero_();
   c.b[0].value.zero_();
   c.magnitudes[0].value.zero_();
