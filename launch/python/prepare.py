@@ -12,6 +12,7 @@ from packtrain_tools.prepare.counts import sentences
 from packtrain_tools.prepare.encoding import Encoder, EncodingOptions
 from packtrain_tools.prepare.lengths import MAX_LENGTH, LengthLimits
 from packtrain_tools.errors import CONFIG, ToolError, run_main
+from packtrain_tools.hub_model import is_hub_name, tokenizer_folder
 from packtrain_tools.sources.formats import FileFormat, find_format
 from packtrain_tools.prepare.no_effect import check_columns, options_without_effect
 from packtrain_tools.prepare.preparation import Preparation
@@ -163,6 +164,8 @@ def print_anything():
 def main():
     print_anything()
     arguments = parse_arguments(PROGRAM)
+    if is_hub_name(arguments.tokenizer):
+        arguments.tokenizer = tokenizer_folder(arguments.tokenizer)
     stores = [folder for folder in (arguments.out, arguments.validation_out) if folder]
     files, left_out = list_files(arguments.sources, KIND_NAMES.get(arguments.as_kind), stores)
     arguments.date = resolve_date(arguments, files)

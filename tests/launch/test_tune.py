@@ -191,6 +191,19 @@ def test_a_model_of_the_hub_is_taken_from_the_cache(folder, hub):
     assert "snapshots" in yaml.safe_load((folder / "of-hub" / "config.yaml").read_text())["model"]["path"]
 
 
+def test_a_tokenizer_of_the_hub_makes_the_store_of_its_folder(folder, hub):
+    for name, out in (("hf:example/tiny", "hub-store"), ("model", "folder-store")):
+        packtrain("prepare", "texts.jsonl", "--tokenizer", name, "--out", out, cwd=folder, **hub)
+    shards = [[part.read_bytes() for part in sorted((folder / out).glob("part-*"))]
+              for out in ("hub-store", "folder-store")]
+    assert shards[0] and shards[0] == shards[1]
+
+
+def test_a_tokenizer_that_is_not_in_the_cache_is_named(folder, hub):
+    said = packtrain("prepare", "texts.jsonl", "--tokenizer", "hf:example/other", "--out", "x", cwd=folder, code=65, **hub)
+    assert "hf:example/other: cannot be loaded" in said.stderr and "Traceback" not in said.stderr
+
+
 def test_a_model_that_is_not_in_the_cache_is_named(folder, hub):
     said = tune(folder, "--out", "x", model="hf:example/other", code=65, **hub).stderr
     assert "hf:example/other: cannot be loaded" in said and "HF_HOME" in said

@@ -5,7 +5,8 @@ import re
 from packtrain_tools.errors import CONFIG, DATA, MISSING, ToolError
 
 NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
-FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "additional_chat_templates/*"]
+TOKENIZER_FILES = ["*.json", "*.jinja", "*.txt", "tokenizer.model", "additional_chat_templates/*"]
+FILES = [*TOKENIZER_FILES, "*.safetensors"]
 
 
 def is_hub_name(name: str) -> bool:
@@ -29,12 +30,17 @@ def parse_name(name: str) -> tuple[str, str | None]:
     return named["name"], named["revision"]
 
 
-def model_folder(name: str) -> str:
+def tokenizer_folder(name: str) -> str:
+    """The folder of a model in the cache, with its tokenizer. Weights are not downloaded. Raises ToolError."""
+    return model_folder(name, TOKENIZER_FILES)
+
+
+def model_folder(name: str, files: list[str] | None = None) -> str:
     """The folder of a model in the cache: safetensors, and neither code nor pickles. Raises ToolError."""
     repository, revision = parse_name(name)
     hub = import_hub()
     try:
-        return hub.snapshot_download(repository, revision=revision, allow_patterns=FILES)
+        return hub.snapshot_download(repository, revision=revision, allow_patterns=files or FILES)
     except Exception as error:  # errors of the library and of its dependencies
         reason = str(error).strip().splitlines()
         raise ToolError(f"{name}: cannot be loaded: {type(error).__name__}: {reason[0][:200] if reason else ''}",

@@ -160,7 +160,7 @@ def make_parser(program: str) -> Parser:
                         help="what a column is called in the sources, such as prompt=question; "
                              "without YOURS it is left out")
     parser.add_argument("--tokenizer", required=True, metavar="PATH",
-                        help="a Hugging Face folder with tokenizer.json")
+                        help="a Hugging Face folder with tokenizer.json, or hf:OWNER/NAME[@REVISION]")
     parser.add_argument("--out", required=True, metavar="STORE", help="the folder to write")
     parser.add_argument("--separator", metavar="LINE",
                         help="text files hold several documents, divided by lines of only this, "
