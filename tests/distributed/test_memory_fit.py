@@ -56,7 +56,7 @@ def test_recompute_is_chosen_and_changes_no_bit(lab, ranks, ample):
 def test_fewer_tokens_train_the_same_steps(lab, ranks, ample):
     share = 0.45
     limits = share * planned_mebibytes(ample[4096])
-    run = lab.run(f"tokens-{ranks}", *FREE, limit(limits), ranks=ranks)
+    run = lab.run(f"fit-tokens-{ranks}", *FREE, limit(limits), ranks=ranks)
     assert entries(run)[0]["max_tokens_per_micro_batch"] < 4096
     assert planned_mebibytes(run) <= limits
     assert losses(run) == pytest.approx(losses(ample[4096]), rel=2e-5)
