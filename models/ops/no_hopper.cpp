@@ -71,7 +71,8 @@ at::Tensor lora_gradients_cuda(const at::Tensor& /*grad_output*/, const at::Tens
   throw_cuda_not_built("lora_gradients");
 }
 
-bool nf4_gemm_takes(const at::Tensor& /*left*/, const Parameter& /*weight*/) {
+bool nf4_gemm_takes(const at::Tensor& /*left*/, const Parameter& /*weight*/,
+                    const Parameter* /*bias*/, const at::Tensor& /*addend*/) {
   return false;
 }
 

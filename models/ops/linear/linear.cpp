@@ -21,7 +21,8 @@ void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias) 
 
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                           const GemmTiming& timing, const at::Tensor& residual) {
-  if (nf4_gemm_takes(x, weight)) return nf4_gemm_forward_cuda(x, weight, bias, residual);
+  if (nf4_gemm_takes(x, weight, bias, residual))
+    return nf4_gemm_forward_cuda(x, weight, bias, residual);
   decode_weight(weight);
   return gemm(x, weight.value.t(),
               {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()}, timing);
@@ -29,7 +30,8 @@ at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Pa
 
 at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
                                  const GemmTiming& timing, const at::Tensor& sum) {
-  if (nf4_gemm_takes(grad_output, weight)) return nf4_gemm_backward_cuda(grad_output, weight, sum);
+  if (nf4_gemm_takes(grad_output, weight, nullptr, sum))
+    return nf4_gemm_backward_cuda(grad_output, weight, sum);
   decode_weight(weight);
   return gemm(grad_output, weight.value, {.addend = sum}, timing);
 }

@@ -55,7 +55,6 @@ Nf4Weight launch_weight(const Parameter& parameter) {
   return weight;
 }
 
-// `addend` as the kernel reads it. The operators that make it give matrices that need no copy.
 Nf4GemmArguments gemm_arguments(const at::Tensor& left, const Parameter& weight,
                                 const at::Tensor& addend, const at::Tensor& out) {
   Nf4GemmArguments a;
@@ -74,9 +73,12 @@ Nf4GemmArguments gemm_arguments(const at::Tensor& left, const Parameter& weight,
 
 }  // namespace
 
-bool nf4_gemm_takes(const at::Tensor& left, const Parameter& weight) {
+bool nf4_gemm_takes(const at::Tensor& left, const Parameter& weight, const Parameter* bias,
+                    const at::Tensor& addend) {
   return weight.encoded != nullptr && is_taken_matrix(left) && left.size(0) > 0 &&
-         left.size(0) <= kMaxRows && is_taken_weight(weight) && has_hopper_kernels();
+         left.size(0) <= kMaxRows && is_taken_weight(weight) &&
+         (bias == nullptr || is_aligned(bias->value)) &&
+         (!addend.defined() || is_taken_matrix(addend)) && has_hopper_kernels();
 }
 
 at::Tensor nf4_gemm_forward_cuda(const at::Tensor& x, const Parameter& weight,

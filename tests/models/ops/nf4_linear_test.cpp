@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/ops/linear/linear.h"
+#include "models/ops/linear/lora_cuda.h"
 #include "models/ops/nf4/nf4.h"
 #include "models/ops/nf4/nf4_gemm_cuda.h"
 #include "tests/models/cases.h"
@@ -123,8 +124,12 @@ TEST_P(Nf4Linear, RowsMayBePartsOfLongerOnes) {
   const EncodedWeight weight = encoded_weight(on, {{128}, 512});
   const at::Tensor x = random_tensor(on, {40, 1024}, "x").narrow(1, 256, 512);
   const at::Tensor grad = random_tensor(on, {40, 256}, "grad").narrow(1, 64, 128);
+  const at::Tensor residual = random_tensor(on, {40, 144}, "residual").narrow(1, 8, 128);
   expect_close(linear_forward(x, weight.parameter, nullptr, {}),
                at::matmul(wide_copy(x), weight.decoded.t()), on.tolerance, "product");
+  expect_close(linear_forward(x, weight.parameter, nullptr, {}, residual),
+               at::matmul(wide_copy(x), weight.decoded.t()) + wide_copy(residual), on.tolerance,
+               "product and residual");
   expect_close(linear_backward_input(grad, weight.parameter, {}),
                at::matmul(wide_copy(grad), weight.decoded), on.tolerance, "d x");
 }
@@ -154,9 +159,9 @@ TEST_P(Nf4Linear, TheKernelTakesFewRowsOfWholeStages) {
   const OperatorCase& on = GetParam();
   const auto takes = [&](std::int64_t rows, const WeightShape& shape) {
     return nf4_gemm_takes(random_tensor(on, {rows, shape.columns}, "x"),
-                          encoded_weight(on, shape).parameter);
+                          encoded_weight(on, shape).parameter, nullptr, {});
   };
-  const bool has_kernel = on.device.is_cuda() && on.dtype == at::kBFloat16;
+  const bool has_kernel = on.device.is_cuda() && on.dtype == at::kBFloat16 && has_lora_kernels();
   EXPECT_EQ(takes(1, {{64}, 256}), has_kernel);
   EXPECT_EQ(takes(512, {{17, 23, 24}, 2560}), has_kernel);
   EXPECT_FALSE(takes(513, {{64}, 256}));

@@ -10,6 +10,7 @@ import tokenizers
 
 from packtrain_tools.chat.template import named_tokens
 from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.json_object import read_object
 
 # The tokens that transformers 5.17 gives a tokenizer class whose files name none: the defaults of the
 # classes' constructors (bos_token, eos_token).
@@ -159,17 +160,7 @@ def _legacy_tokens(folder: str, told: dict) -> dict[int, tokenizers.AddedToken]:
 
 def read_settings(folder: str, name: str) -> dict:
     """A JSON object, empty where there is no such file."""
-    path = os.path.join(folder, name)
-    if not os.path.isfile(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as stream:
-            settings = json.load(stream)
-    except ValueError as error:
-        raise ToolError(f"{path}: is no valid JSON: {error}", exit_code=CONFIG) from None
-    if not isinstance(settings, dict):
-        raise ToolError(f"{path}: is no JSON object", exit_code=CONFIG)
-    return settings
+    return read_object(os.path.join(folder, name), CONFIG)
 
 
 class TokenizerVariants:

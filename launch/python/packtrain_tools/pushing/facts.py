@@ -10,9 +10,9 @@ import yaml
 
 from packtrain_tools.errors import CONFIG, DATA, ToolError
 from packtrain_tools.prepare.store import MANIFEST
+from packtrain_tools.run_config import NAME, read_run, section, stores_of
 from packtrain_tools.run_figures import History, figures, read_history
 from packtrain_tools.svg_plot import Panel, Series, render
-from packtrain_tools.talk.folders import read_run, section, stores_of
 
 CACHED = re.compile(r"models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)")  # a folder of the hub's cache
 MOST_POINTS = 500  # of a curve
@@ -48,11 +48,11 @@ class RunFacts:
 def find_run(folder: str, given: str | None) -> str | None:
     """The run that made the folder: the given one, or the folder `run` next to it, as `packtrain tune` writes."""
     if given is not None:
-        if not os.path.isfile(os.path.join(given, "config.yaml")):
+        if not os.path.isfile(os.path.join(given, NAME)):
             raise ToolError(f"{given}: is no folder of a run: it has no config.yaml", exit_code=CONFIG)
         return given
-    beside = os.path.join(os.path.dirname(os.path.abspath(folder)), "run")
-    return beside if os.path.isfile(os.path.join(beside, "config.yaml")) else None
+    neighbour = os.path.join(os.path.dirname(os.path.abspath(folder)), "run")
+    return neighbour if os.path.isfile(os.path.join(neighbour, NAME)) else None
 
 
 def _read_store(folder: str, role: str) -> StoreFacts:

@@ -1,11 +1,11 @@
 """Uploads a folder to the Hugging Face Hub as one commit."""
 
 import fnmatch
-import json
 import os
 
 from packtrain_tools.errors import CONFIG, DATA, MISSING, ToolError
 from packtrain_tools.hub_model import import_hub
+from packtrain_tools.json_object import read_object
 
 ADAPTER_CONFIG = "adapter_config.json"
 # `packtrain export` and `merge` write these. Pickles and code are not among them.
@@ -33,17 +33,7 @@ def list_files(folder: str) -> tuple[list[str], list[str]]:
 
 def read_adapter(folder: str) -> dict:
     """adapter_config.json; empty for a whole model."""
-    path = os.path.join(folder, ADAPTER_CONFIG)
-    if not os.path.isfile(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as stream:
-            values = json.load(stream)
-    except ValueError as error:
-        raise ToolError(f"{path}: is no valid JSON: {error}", exit_code=DATA) from None
-    if not isinstance(values, dict):
-        raise ToolError(f"{path}: is no JSON object", exit_code=DATA)
-    return values
+    return read_object(os.path.join(folder, ADAPTER_CONFIG), DATA)
 
 
 def upload(repository: str, branch: str | None, private: bool, message: str, files: dict[str, str | bytes]) -> str:

@@ -1,18 +1,16 @@
 """Finds or makes the Hugging Face folders that `packtrain chat` talks to."""
 
-import json
 import os
 from dataclasses import dataclass
 
-import yaml
-
 from packtrain_tools.errors import CONFIG, DATA, ToolError
+from packtrain_tools.json_object import read_object
 from packtrain_tools.program import run_program
+from packtrain_tools.run_config import read_run, section, stores_of
 from packtrain_tools.prepare.store import MANIFEST as STORE_MANIFEST
 
 ADAPTER = "adapter_config.json"
 MODEL = "config.json"
-RUN = "config.yaml"
 
 
 @dataclass(frozen=True)
@@ -23,39 +21,6 @@ class Folders:
 
 def has(folder: str, name: str) -> bool:
     return os.path.isfile(os.path.join(folder, name))
-
-
-def read_run(folder: str) -> dict:
-    """The resolved configuration of a run. Empty for other folders."""
-    path = os.path.join(folder, RUN)
-    if not os.path.isfile(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as stream:
-            config = yaml.safe_load(stream)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ToolError(f"{path}: is no YAML: {str(error).splitlines()[0]}", exit_code=DATA) from None
-    return config if isinstance(config, dict) else {}
-
-
-def section(config: dict, name: str) -> dict:
-    """A section of a configuration. Empty where the file has something else there."""
-    values = config.get(name)
-    return values if isinstance(values, dict) else {}
-
-
-def stores_of(config: dict) -> list[str]:
-    """Folders of the stores of data.train, and of those of adapters."""
-    entries = [section(config, "data").get("train")]
-    adapters = config.get("adapters")
-    entries += [one.get("train") for one in adapters if isinstance(one, dict)] if isinstance(adapters, list) else []
-    folders = []
-    for entry in entries:
-        for one in entry if isinstance(entry, list) else [entry]:
-            path = one.get("path") if isinstance(one, dict) else one
-            if isinstance(path, str) and path:
-                folders.append(path)
-    return folders
 
 
 def tokenizer_of_run(config: dict) -> str | None:
@@ -101,11 +66,7 @@ def _merge(program: str, base: str, adapter: str, out: str) -> Folders:
 def _base_of_adapter(folder: str, given: str | None) -> str:
     if given:
         return given
-    try:
-        with open(os.path.join(folder, ADAPTER), encoding="utf-8") as stream:
-            base = json.load(stream).get("base_model_name_or_path")
-    except (ValueError, AttributeError) as error:
-        raise ToolError(f"{folder}/{ADAPTER}: is no JSON object: {error}", exit_code=DATA) from None
+    base = read_object(os.path.join(folder, ADAPTER), DATA).get("base_model_name_or_path")
     if not isinstance(base, str) or not has(base, MODEL):
         raise ToolError(f"{folder}: is an adapter, and the folder of its model is not here: {base!r}",
                         "Name it with --base DIR.", DATA)
