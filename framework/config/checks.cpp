@@ -251,7 +251,8 @@ void check_for_training(const Config& config) {
            "Give it `train`, or all of them data.train.");
     }
     fail("data.train names no token store: wanted the store to train on",
-         "Make one with `packtrain prepare`, then set data.train: STORE.");
+         "Make one with `packtrain prepare`, then set data.train: STORE. Or name a file of "
+         "examples.");
   }
   if (config.model.path.empty() && config.model.config.empty()) {
     fail("neither model.path nor model.config is given, wanted one",

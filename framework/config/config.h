@@ -99,6 +99,8 @@ struct DataSection {
   std::vector<ValidationStore> validation;                     // token stores; optional
   std::int64_t max_length = 4096;                              // maximum tokens of an example
   TooLong too_long = TooLong::kError;
+  std::vector<std::string> prepare_options;  // of `packtrain prepare`, for data that is no store
+  std::string prepared_path;                 // folder of their stores; empty: run.output/stores
 };
 
 struct BatchSection {

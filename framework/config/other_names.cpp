@@ -24,6 +24,7 @@ const OtherName kOtherNames[] = {
       "train_data", "data_path", "dataset_dir", "data_prefix"}},
     {"data.validation",
      {"eval_dataset", "test_datasets", "validation_file", "valid_data", "val_data", "eval_file"}},
+    {"data.prepared_path", {"dataset_prepared_path"}},
     {"data.max_length",
      {"sequence_len", "sequence_length", "seq_len", "seq_length", "max_seq_len", "max_seq_length",
       "max_sequence_length", "model_max_length", "cutoff_len", "block_size", "context_length"}},
@@ -200,8 +201,8 @@ const OtherWay kOtherWays[] = {
       "max_samples",      "tokenized_path",
       "overwrite_cache",  "text_column",
       "prompt_template"},
-     "Texts become tokens before training: `packtrain prepare --help` has the options; data.train "
-     "names the store."},
+     "Texts become tokens before training: `packtrain prepare --help` has the options; "
+     "data.prepare_options gives them for data that data.train names."},
     {{"interleave_probs", "data_mixture", "mixture", "blend"},
      "data.train takes a list of {path, probability} maps, or share or repeats in its place."},
     {{"per_device_eval_batch_size", "eval_batch_size", "eval_accumulation_steps", "eval_packing",
@@ -218,7 +219,7 @@ const OtherWay kOtherWays[] = {
      "The start says it: `packtrain-run -n N CONFIG`, or --hosts A:N,B:N."},
     {{"trust_remote_code", "model_revision", "revision", "hf_use_auth_token", "hub_token",
       "cache_dir", "model_init_kwargs", "tokenizer_revision"},
-     "model.path is a folder on this machine (`hf download` gets one); no code of it is run."},
+     "model.path is a folder on this machine, or hf:OWNER/NAME@REVISION; no code of it is run."},
     {{"rope_scaling", "rope_theta", "sliding_window", "tie_word_embeddings"},
      "The model's config.json says it; or model.config in the place of model.path."},
     {{"max_steps_per_epoch"}, "run.max_steps is the length of the whole run."},

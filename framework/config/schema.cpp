@@ -11,7 +11,8 @@ namespace {
 std::vector<Field> fields_of(DataSection& s) {
   return {
       train_stores("data.train", s.train)
-          .means("The training data: a token store, or a list of stores and maps. A map has "
+          .means("The training data: a token store, or a list of stores and maps. Data that is no "
+                 "store (a file, a folder, `hf:OWNER/NAME`) is prepared first. A map has "
                  "`path`. `repeats` is how often an epoch visits the store (0.5, 2). `loss_weight` "
                  "is the weight of its tokens in the loss. All stores of a list can have `share` "
                  "or `probability` instead of `repeats`. `share` is the fraction of an epoch's "
@@ -24,7 +25,7 @@ std::vector<Field> fields_of(DataSection& s) {
                  "been used at least once. `packtrain plan` prints how often each store is used."),
       validation_stores("data.validation", s.validation)
           .means("The validation data: a token store, or a map of names to stores. Each store has "
-                 "its own loss."),
+                 "its own loss. Other data is prepared first, as in data.train."),
       integer("data.max_length", s.max_length, 1, kMaxTokens)
           .in("tokens")
           .means("Maximum length of an example. With `fixed_length`: the length of a row."),
@@ -35,6 +36,13 @@ std::vector<Field> fields_of(DataSection& s) {
               {"drop", TooLong::kDrop}})
           .means("How to handle longer examples: error, truncate, split or drop. `packtrain plan` "
                  "counts them."),
+      text_list("data.prepare_options", s.prepare_options)
+          .means(
+              "Options of `packtrain prepare` for data that is no token store yet: files, folders "
+              "and data sets of the hub (`hf:OWNER/NAME`) in data.train and data.validation."),
+      text("data.prepared_path", s.prepared_path)
+          .means("Folder of the stores of such data. They are made once for the same data, "
+                 "tokenizer and options. null: the folder `stores` in run.output."),
   };
 }
 

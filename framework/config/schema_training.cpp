@@ -21,7 +21,8 @@ Choices<Precision> precisions() {
 std::vector<Field> fields_of(ModelSection& s) {
   return {
       text("model.path", s.path)
-          .means("A Hugging Face folder with config.json and weights. Set either this or "
+          .means("A Hugging Face folder with config.json and weights, or `hf:OWNER/NAME` or "
+                 "`hf:OWNER/NAME@REVISION`, which is downloaded once. Set either this or "
                  "model.config."),
       json_map("model.config", s.config)
           .means("The keys of a config.json, for a model with random weights. "

@@ -13,6 +13,7 @@
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "training/loop/run.h"
 
 namespace packtrain {
@@ -87,11 +88,12 @@ int run_evaluate(int argc, char** argv) {
         "  packtrain evaluate my.yaml --without-adapter           the model under its adapter\n"
         "  packtrain evaluate my.yaml model.path=models/Llama     that model, as it came");
     if (!parse_arguments(app, argc, argv)) return;
-    const Config config = load_config(arguments.path, arguments.overrides);
+    const auto named = arguments.overrides;  // by the user
+    const Config config = load_with_sources(arguments, &world);
     check_for_evaluation(config);
     start_logging(world.rank(), world.size(), "");
     const EvaluationRecord record =
-        run_evaluation(config, which_model(config, arguments.overrides), world, without_adapter);
+        run_evaluation(config, which_model(config, named), world, without_adapter);
     if (world.rank() == 0) print_result(as_json ? to_json(record).dump() + "\n" : to_texts(record));
     check_finite(record);
   });

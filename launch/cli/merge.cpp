@@ -7,6 +7,7 @@
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "models/families/text_part.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/hugging_face.h"
@@ -24,7 +25,7 @@ struct Request {
 };
 
 void add_options(CLI::App& app, Request& request) {
-  app.add_option("MODEL", request.config.model.path, "Hugging Face folder of the model")
+  app.add_option("MODEL", request.config.model.path, "Hugging Face folder of the model, or hf:OWNER/NAME[@REVISION]")
       ->required();
   app.add_option("ADAPTER", request.config.adapter.path,
                  "PEFT folder, or a checkpoint of a run that trained an adapter")
@@ -67,6 +68,7 @@ int run_merge(int argc, char** argv) {
   Request request;
   add_options(app, request);
   if (!parse_arguments(app, argc, argv)) return 0;
+  request.config.model.path = folder_of_model(request.config.model.path);
   const std::string& model = request.config.model.path;
   const ModelSource source = find_model(request.config);
   const Config stored = check_checkpoint_base(source, request.config);

@@ -15,6 +15,7 @@
 #include "launch/cli/plan_report.h"
 #include "launch/cli/plan_warnings.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "samplers/planner.h"
 #include "training/plan/adapter_plans.h"
 #include "training/plan/plan_source.h"
@@ -252,12 +253,13 @@ int run_plan(int argc, char** argv) {
       "  packtrain plan my.yaml --memory --hosts 2 --ranks-per-node 8 --gpu-gib 79.1\n"
       "                                                    will it fit there, without data?");
   if (!parse_arguments(app, argc, argv)) return 0;
-  const Config config = load_config(arguments.config.path, arguments.config.overrides);
   if (arguments.memory_only) {
+    const Config config = load_with_model(arguments.config);
     const MemoryForecast memory = longest_memory_forecast(config, arguments.devices);
     print_result(arguments.as_json ? memory_to_json(memory) : memory_to_text(memory));
     return 0;
   }
+  const Config config = load_with_sources(arguments.config, nullptr);
   check_for_training(config);
   check_tokenizers(config);
   const PlanReport report = make_report(arguments, config);

@@ -11,6 +11,7 @@
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "training/checkpoint/retention.h"
 #include "training/checkpoint/training_state.h"
 #include "training/loop/run.h"
@@ -75,7 +76,7 @@ int run_train(int argc, char** argv) {
         "SIGTERM or Ctrl-C: finishes the step, saves, and ends with 75.\n"
         "`packtrain plan` and `packtrain verify` take the same arguments and train nothing.");
     if (!parse_arguments(app, argc, argv)) return;
-    const Config config = load_config(arguments.path, arguments.overrides);
+    const Config config = load_with_sources(arguments, &world);
     check_for_training(config);
     start_logging(world.rank(), world.size(),
                   fmt::format("{}/log/rank-{}.log", config.run.output, world.rank()));

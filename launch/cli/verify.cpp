@@ -12,6 +12,7 @@
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "launch/cli/verify_data.h"
 #include "training/verification/verification.h"
 
@@ -106,7 +107,7 @@ int run_verify(int argc, char** argv) {
         "  launch/packtrain-run -n 2 verify my.yaml     with the ranks that will train\n"
         "  packtrain verify --data STORE                every byte of a store, by its digests");
     if (!parse_arguments(app, argc, argv)) return;
-    const Config config = load_config(arguments.path, arguments.overrides);
+    const Config config = load_with_sources(arguments, &world);
     check_for_training(config);
     require_one_adapter(config, "`packtrain verify`");
     start_logging(world.rank(), world.size(), "");

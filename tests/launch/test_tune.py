@@ -13,7 +13,8 @@ import pytest
 import yaml
 from tiny_model import PROGRAM, environment, make_model, packtrain, write_conversations
 
-from packtrain_tools.tuning import stores  # on the path by tiny_model
+from packtrain_tools import prepared  # on the path by tiny_model
+from packtrain_tools.tuning import stores
 
 FAST = ["optimizer.learning_rate=1e-2", "run.num_epochs=4", "metrics.serve=false"]
 LOSSES = re.compile(r"validation loss: ([\d.]+) before, ([\d.]+) after, ([\d.]+) at best")
@@ -118,7 +119,7 @@ def test_a_data_set_of_the_hub_is_known_by_its_fingerprint(folder, tmp_path, mon
     rows = datasets.Dataset.from_list([{"text": f"Text {number}."} for number in range(60)])
     started = []
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: rows)
-    monkeypatch.setattr(stores, "run_program", lambda _program, words: started.append(words))
+    monkeypatch.setattr(prepared, "run_program", lambda _program, words: started.append(words))
     for fingerprint in ("one", "one", "two"):
         rows._fingerprint = fingerprint
         stores.prepare_stores("packtrain", ["hf:example/texts"], str(folder / "model"), [], str(tmp_path))
@@ -129,7 +130,7 @@ def test_a_data_set_of_the_hub_is_known_by_its_fingerprint(folder, tmp_path, mon
 @pytest.mark.parametrize("lines, held_out", [(5, 1), (100, 5)])
 def test_a_twentieth_of_small_data_is_held_out(folder, tmp_path, monkeypatch, lines, held_out):
     started = []
-    monkeypatch.setattr(stores, "run_program", lambda _program, words: started.append(words))
+    monkeypatch.setattr(prepared, "run_program", lambda _program, words: started.append(words))
     (tmp_path / "texts.jsonl").write_text("".join(f'{{"text": "{number}"}}\n' for number in range(lines)))
     stores.prepare_stores("packtrain", [str(tmp_path / "texts.jsonl")], str(folder / "model"), [], str(tmp_path))
     assert started[0][started[0].index("--validation-examples") + 1] == str(held_out)
@@ -137,7 +138,7 @@ def test_a_twentieth_of_small_data_is_held_out(folder, tmp_path, monkeypatch, li
 
 def test_a_share_of_more_data_is_held_out(folder, tmp_path, monkeypatch):
     started = []
-    monkeypatch.setattr(stores, "run_program", lambda _program, words: started.append(words))
+    monkeypatch.setattr(prepared, "run_program", lambda _program, words: started.append(words))
     (tmp_path / "texts.jsonl").write_text('{"text": "abcdefgh"}\n' * 60_000)
     stores.prepare_stores("packtrain", [str(tmp_path / "texts.jsonl")], str(folder / "model"), [], str(tmp_path))
     assert started[0][started[0].index("--validation-fraction") + 1] == "0.05"
