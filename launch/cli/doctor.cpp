@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "framework/config/load.h"
 #include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "launch/doctor/judgement.h"
 #include "launch/doctor/machine.h"
 #include "launch/doctor/probe_watch.h"
@@ -49,8 +49,11 @@ struct DoctorArguments {
   }
 
   // Without a file: the configuration of a run that writes to this folder.
-  Config read_config() const {
-    if (!config_path.empty()) return load_config(config_path, overrides);
+  Config read_config(World& world) const {
+    if (!config_path.empty()) {
+      ConfigArguments named = {.path = config_path, .overrides = overrides};
+      return load_with_sources(named, &world);
+    }
     Config config;
     config.run.output = ".";
     return config;
@@ -107,7 +110,7 @@ int run_doctor(int argc, char** argv) {
     arguments.add_to(app);
     if (!parse_arguments(app, argc, argv)) return;
     start_logging(world.rank(), world.size(), "");
-    const Config config = arguments.read_config();
+    const Config config = arguments.read_config(world);
     const std::vector<Facts> facts = examine(config, arguments, world);
     if (world.rank() == 0) {
       const std::vector<Finding> findings = judge(facts);

@@ -25,7 +25,8 @@ struct Request {
 };
 
 void add_options(CLI::App& app, Request& request) {
-  app.add_option("MODEL", request.config.model.path, "Hugging Face folder of the model, or hf:OWNER/NAME[@REVISION]")
+  app.add_option("MODEL", request.config.model.path,
+                 "Hugging Face folder of the model, or hf:OWNER/NAME[@REVISION]")
       ->required();
   app.add_option("ADAPTER", request.config.adapter.path,
                  "PEFT folder, or a checkpoint of a run that trained an adapter")
