@@ -63,6 +63,7 @@ bool Epochs::is_ready(std::int64_t epoch) const {
 }
 
 Order Epochs::order(std::int64_t epoch) const {
+  if (traits_of(options_.strategy).has_plan_file) return std::vector<ExampleIndex>{};
   Order order({options_.order, options_.seed, options_.global_batch_size, selection_,
                options_.order_version},
               epoch);

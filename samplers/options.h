@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "framework/config/config.h"
@@ -9,6 +10,8 @@
 #include "samplers/attention_span.h"
 
 namespace packtrain {
+
+class PlanFile;  // plan_file/plan_file.h
 
 // Cost of a micro-batch on one rank: constant + sum over segments of linear * rows + quadratic *
 // squares.
@@ -43,7 +46,8 @@ struct PlanOptions {
   // stays within it when it is a multiple of the rounding.
   std::int64_t max_tokens_per_micro_batch = 16384;
   std::uint64_t seed = 0;
-  int num_ranks = 1;  // those that train different micro-batches of a step
+  std::shared_ptr<const PlanFile> plan_file;  // file
+  int num_ranks = 1;                          // those that train different micro-batches of a step
   CostModel cost;
   // [num_ranks] A rank takes cost / speed; > 0, mean 1. Empty: all ranks have the same speed.
   std::vector<double> speeds;

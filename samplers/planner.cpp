@@ -39,6 +39,12 @@ PlanOptions checked(PlanOptions options) {
   // Rows cut all examples, so no example is too long for them.
   const bool cuts_all = traits_of(options.strategy).has_rows;
   if (cuts_all && options.too_long == TooLong::kError) options.too_long = TooLong::kSplit;
+  const bool has_file = traits_of(options.strategy).has_plan_file;
+  if (has_file && options.plan_file == nullptr) {
+    throw Error(ErrorCategory::kInternal, "the options of a plan have no plan file");
+  }
+  // The epochs of a file differ, as those of a shuffle do.
+  if (has_file) options.order = OrderKind::kRandom;
   return options;
 }
 

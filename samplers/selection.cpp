@@ -90,6 +90,13 @@ bool Selection::keeps_a_label(std::size_t example) const {
                                    static_cast<std::int32_t>(max_length_));
 }
 
+std::vector<bool> Selection::flags() const {
+  if (examples_.size() == lengths_.size()) return {};
+  std::vector<bool> flags(lengths_.size(), false);
+  examples_.for_each([&](ExampleIndex example) { flags[example] = true; });
+  return flags;
+}
+
 std::int32_t Selection::length(ExampleIndex example) const {
   return is_truncated(example) ? static_cast<std::int32_t>(max_length_) : lengths_[example];
 }

@@ -36,6 +36,9 @@ class Selection {
 
   const SelectedExamples& examples() const { return examples_; }
   const SelectionCounts& losses() const { return counts_; }
+  const ExampleCounts& stored_lengths() const { return lengths_; }  // of the store, before cutting
+  // [examples of the store] True for selected ones. Empty where all are.
+  std::vector<bool> flags() const;
   // Number of trained tokens of a selected example, after truncation.
   std::int32_t length(ExampleIndex example) const;
   // Tokens of its first and longest piece: all of them, or data.max_length of a split example.

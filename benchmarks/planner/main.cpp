@@ -77,7 +77,7 @@ void scale_to_ranks(const Arguments& arguments, std::span<const std::int32_t> le
   options.max_tokens_per_micro_batch = std::max<std::int64_t>(
       std::ranges::max(lengths), std::llround(tokens_per_rank / arguments.micro_batches));
   const auto step_tokens = std::llround(tokens_per_rank * options.num_ranks);
-  if (traits_of(options.strategy).makes_own_steps) {
+  if (traits_of(options.strategy).counts_tokens()) {
     options.global_batch_tokens =
         step_tokens / options.max_tokens_per_micro_batch * options.max_tokens_per_micro_batch;
   } else {
@@ -109,7 +109,7 @@ PlanOptions plan_options(const Arguments& arguments, const std::string& strategy
   if (traits_of(options.strategy).has_rows) {  // a row is a full micro-batch
     options.max_length = options.max_tokens_per_micro_batch;
   }
-  const bool by_tokens = traits_of(options.strategy).makes_own_steps;
+  const bool by_tokens = traits_of(options.strategy).counts_tokens();
   options.global_batch_size = by_tokens ? 0 : arguments.global_batch_size;
   if (by_tokens) {  // a full micro-batch on each rank
     options.global_batch_tokens = options.num_ranks * options.max_tokens_per_micro_batch;

@@ -106,6 +106,17 @@ void check_strategy(const Config& config, const SettingPlaces& places) {
          "Set batch.normalize: tokens, data.too_long: truncate or drop, or batch.strategy: "
          "balanced, which keeps them in one step.");
   }
+  if (strategy.has_plan_file && batch.plan_file.empty()) {
+    fail(fmt::format("{}, but batch.plan_file is not given",
+                     stated("batch.strategy", strategy.name, places)),
+         "Set batch.plan_file to the file with the steps, which `packtrain plan --write-plan FILE` "
+         "or the Python package writes (docs/strategies.md).");
+  }
+  if (strategy.has_plan_file && !config.adapters.empty()) {
+    fail(fmt::format("{}, but adapters ({}) have data of their own",
+                     stated("batch.strategy", strategy.name, places), place_of("adapters", places)),
+         "Train one adapter with a plan file, or several with another strategy.");
+  }
   const bool counts_examples = batch.global_batch_size.has_value() && !strategy.makes_own_steps;
   if (batch.order == OrderKind::kGroupByLength && !counts_examples) {
     fail(fmt::format("{}, which sorts steps of batch.global_batch_size examples, but these steps "

@@ -114,6 +114,7 @@ struct BatchSection {
   std::optional<std::int64_t> max_tokens_per_micro_batch = 16384;  // nothing: `auto`
   bool cross_example_attention = false;  // fixed_length: a row is one sequence
   std::int64_t packing_window = 4096;    // multipack: an example moves fewer places than this
+  std::string plan_file;                 // file: the steps (samplers/plan_file)
   CostSource cost = CostSource::kFlops;  // cost that balances ranks
   Normalize normalize = Normalize::kTokens;
 };

@@ -57,7 +57,8 @@ std::vector<Field> fields_of(BatchSection& s) {
                  "`padding_free`: concatenate the same examples. `balanced`: distribute the "
                  "examples of a step over all ranks by cost. `multipack`: fill packs of a fixed "
                  "number of tokens with whole examples. `fixed_length`: cut the token stream into "
-                 "rows of data.max_length. The first three have the same steps and losses."),
+                 "rows of data.max_length. `file`: read the steps from batch.plan_file. The first "
+                 "three have the same steps and losses."),
       choice("batch.order", s.order,
              {{"sequential", OrderKind::kSequential},
               {"random", OrderKind::kRandom},
@@ -88,6 +89,9 @@ std::vector<Field> fields_of(BatchSection& s) {
           .in("examples")
           .means("`multipack`: an example moves by fewer places than this in the order. A larger "
                  "window fills packs better."),
+      text("batch.plan_file", s.plan_file)
+          .means("`file`: the plan file (docs/strategies.md). Each of its steps has examples, or "
+                 "their ranks and micro-batches as well."),
       choice("batch.cost", s.cost,
              {{"flops", CostSource::kFlops}, {"measured", CostSource::kMeasured}})
           .means("Cost that balances ranks: FLOPs of the model, or times measured before the first "

@@ -7,7 +7,7 @@
 
 namespace packtrain {
 
-enum class Strategy { kPadding, kPaddingFree, kFixedLength, kMultipack, kBalanced };
+enum class Strategy { kPadding, kPaddingFree, kFixedLength, kMultipack, kBalanced, kFile };
 
 // The default of batch.strategy, and what `plan` advises instead of another one.
 inline constexpr Strategy kDefaultStrategy = Strategy::kBalanced;
@@ -18,8 +18,8 @@ struct StrategyTraits {
   // True when the examples of a micro-batch are padded to its longest one. The token budget then
   // counts the padding.
   bool pads_to_longest = false;
-  // True when steps are counted in tokens. Otherwise steps are examples of the order, the same for
-  // all such strategies.
+  // False when steps are the next examples of the order, the same for all such strategies. True
+  // when steps are counted in tokens, or read from a file.
   bool makes_own_steps = false;
   // True when examples are cut into rows of data.max_length tokens.
   bool has_rows = false;
@@ -28,6 +28,11 @@ struct StrategyTraits {
   // True when micro-batches have batch.micro_batch_size examples. Otherwise they have as many as
   // the token budget holds.
   bool has_micro_batch_size = false;
+  // True when batch.plan_file has the steps. The order and the sizes of batches have no effect.
+  bool has_plan_file = false;
+
+  // True when steps hold a number of tokens: batch.global_batch_size then counts rows.
+  constexpr bool counts_tokens() const { return makes_own_steps && !has_plan_file; }
 };
 
 // In the order of the enumeration. The configuration accepts these names.
@@ -47,6 +52,10 @@ inline constexpr std::array kStrategyTraits = {
                    .makes_own_steps = true,
                    .has_packs = true},
     StrategyTraits{.strategy = Strategy::kBalanced, .name = "balanced"},
+    StrategyTraits{.strategy = Strategy::kFile,
+                   .name = "file",
+                   .makes_own_steps = true,
+                   .has_plan_file = true},
 };
 
 constexpr const StrategyTraits& traits_of(Strategy strategy) {

@@ -11,6 +11,7 @@
 #include "framework/data/token_store.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
+#include "launch/cli/plan_lengths.h"
 #include "launch/cli/plan_memory.h"
 #include "launch/cli/plan_report.h"
 #include "launch/cli/plan_warnings.h"
@@ -19,6 +20,7 @@
 #include "samplers/planner.h"
 #include "training/plan/adapter_plans.h"
 #include "training/plan/plan_source.h"
+#include "training/plan/written_plan.h"
 #include "training/setup/model_source.h"
 #include "training/setup/tokenizer_check.h"
 #include "training/setup/training_store.h"
@@ -38,6 +40,7 @@ struct PlanArguments {
   std::optional<double> tflops;
   bool memory_only = false;
   bool as_json = false;
+  std::string write_plan;
 };
 
 // Bins of doubling width: 0, 1, 2-3, 4-7, ...
@@ -185,6 +188,10 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const auto begin = std::chrono::steady_clock::now();
   const AdapterPlans plans = plans_of(data, options, decoder);
   const Planner& planner = *plans.planner;
+  if (!arguments.write_plan.empty()) {
+    require_one_adapter(config, "`packtrain plan --write-plan`");
+    write_plan_file(planner, store->lengths(), config.run.num_epochs, arguments.write_plan);
+  }
   PlanReport report(survey);
   report.planning_time_s = seconds_since(begin);
   report.strategy = config.batch.strategy;
@@ -219,6 +226,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
 }  // namespace
 
 int run_plan(int argc, char** argv) {
+  if (has_option(argc, argv, "--lengths")) return run_plan_lengths(argc, argv);
   CLI::App app(
       "Plans a run without a device or weights: steps, fill, balance, memory, and what would be "
       "left out. Counts are of one epoch, steps of the run; utilisation is the cost of all "
@@ -247,11 +255,15 @@ int run_plan(int argc, char** argv) {
       ->check(positive_number());
   app.add_flag("--memory", arguments.memory_only,
                "only the memory of micro-batches of the token budget; reads no examples");
+  app.add_option("--write-plan", arguments.write_plan,
+                 "also write the run's epochs as a plan file (batch.strategy: file)")
+      ->type_name("FILE");
   app.footer(
       "Examples:\n"
       "  packtrain plan my.yaml --ranks 8\n"
       "  packtrain plan my.yaml --memory --hosts 2 --ranks-per-node 8 --gpu-gib 79.1\n"
-      "                                                    will it fit there, without data?");
+      "                                                    will it fit there, without data?\n"
+      "  packtrain plan --lengths FILE --help              plans from lengths alone");
   if (!parse_arguments(app, argc, argv)) return 0;
   if (arguments.memory_only) {
     const Config config = load_with_model(arguments.config);

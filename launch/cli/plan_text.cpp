@@ -190,6 +190,10 @@ std::string bottleneck(const PlanReport& report) {
         "longest example, and that is more than a rank's fair share.\n",
         report.memory.num_ranks, bound);
   }
+  if (traits_of(report.strategy).has_plan_file) {
+    return "The plan file decides who trains what: `packtrain plan --write-plan` with strategy "
+           "balanced shows what another assignment reaches.\n";
+  }
   if (traits_of(report.strategy).makes_own_steps) {
     return "Packs and rows stay whole: steps whose number of them is a multiple of the ranks keep "
            "all "

@@ -142,7 +142,23 @@ void check_positions(const Config& config, const DecoderConfig& decoder, const T
   warnings.push_back({"positions", std::move(what), kExceedsMaxPositionsAdvice});
 }
 
-void check_batches(const Config& config, const PlanReport& report, Warnings& warnings) {
+// A plan file may leave examples out when its header says so.
+void check_plan_file(const Config& config, const TokenStore& store, const PlanReport& report,
+                     Warnings& warnings) {
+  const std::int64_t num_selected =
+      static_cast<std::int64_t>(store.lengths().size()) - left_out(report.losses);
+  const std::int64_t num_missing = num_selected - report.survey.num_examples();
+  if (num_missing == 0) return;
+  warnings.push_back({"not_in_plan_file",
+                      fmt::format("{} leaves out {} of {} examples of the first epoch",
+                                  config.batch.plan_file, num_missing, num_selected),
+                      "Its header has leaves_examples_out: true, so that this is allowed."});
+}
+
+void check_batches(const Config& config, const TokenStore& store, const PlanReport& report,
+                   Warnings& warnings) {
+  if (traits_of(config.batch.strategy).has_plan_file)
+    return check_plan_file(config, store, report, warnings);
   const auto examples = config.batch.global_batch_size;
   if (examples && *examples < report.memory.num_ranks) {
     warnings.push_back({"idle_ranks",
@@ -207,7 +223,7 @@ std::vector<PlanWarning> plan_warnings(const Config& config, const DecoderConfig
   check_ends(config, store, warnings);
   check_cuts(config, store, report, warnings);
   check_positions(config, decoder, store, warnings);
-  check_batches(config, report, warnings);
+  check_batches(config, store, report, warnings);
   check_validation(report, warnings);
   return warnings;
 }

@@ -3,10 +3,12 @@
 #include <array>
 
 #include "framework/core/error.h"
+#include "samplers/batches/file_steps.h"
 #include "samplers/batches/packs.h"
 #include "samplers/batches/rows.h"
 #include "samplers/batches/whole_examples.h"
 #include "samplers/strategies/balanced.h"
+#include "samplers/strategies/file.h"
 #include "samplers/strategies/fixed_length.h"
 #include "samplers/strategies/multipack.h"
 #include "samplers/strategies/padding.h"
@@ -25,6 +27,7 @@ constexpr std::array kStrategies = {
     StrategyEntry{Strategy::kMultipack, check_multipack, make_packs, pack_steps, assign_multipack},
     StrategyEntry{Strategy::kBalanced, check_balanced, make_whole_example_batches,
                   whole_example_steps, assign_balanced},
+    StrategyEntry{Strategy::kFile, check_file, make_file_steps, file_steps, assign_file},
 };
 
 }  // namespace

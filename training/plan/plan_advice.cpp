@@ -93,8 +93,9 @@ class Search {
 
 PlanAdvice advise(const ExampleCounts& lengths, const PlanOptions& options,
                   const PlanSummaryOptions& survey, double target) {
-  const Search search(sample_lengths(lengths, options), survey, target);
   PlanAdvice advice;
+  if (traits_of(options.strategy).has_plan_file) return advice;  // its steps fit no sample
+  const Search search(sample_lengths(lengths, options), survey, target);
   if (options.strategy != kDefaultStrategy) {
     PlanOptions balanced = options;
     balanced.strategy = kDefaultStrategy;

@@ -9,6 +9,7 @@
 #include "framework/config/load.h"
 #include "framework/config/recompute.h"
 #include "framework/core/error.h"
+#include "samplers/plan_file/plan_file.h"
 
 namespace packtrain {
 namespace {
@@ -214,6 +215,9 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
     settings.emplace_back("batch.packing_window", std::to_string(config.batch.packing_window));
     settings.emplace_back("batch.max_tokens_per_micro_batch",
                           std::to_string(options.max_tokens_per_micro_batch));
+  }
+  if (options.plan_file != nullptr) {
+    settings.emplace_back("batch.plan_file", "plan of digest " + options.plan_file->digest());
   }
   if (!content_digest.empty()) {
     settings.emplace_back(kContents, "tokens and masks of digest " + content_digest);

@@ -3,6 +3,7 @@
 #include "collators/collator.h"
 #include "models/estimates/flops.h"
 #include "models/layers/layer_attention.h"
+#include "samplers/plan_file/plan_file.h"
 
 namespace packtrain {
 
@@ -13,7 +14,7 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.order = config.batch.order;
   options.too_long = config.data.too_long;
   options.max_length = config.data.max_length;
-  const bool in_tokens = traits_of(options.strategy).makes_own_steps;
+  const bool in_tokens = traits_of(options.strategy).counts_tokens();
   const std::int64_t size = config.batch.global_batch_size.value_or(0);
   options.global_batch_size = in_tokens ? 0 : size;
   options.global_batch_tokens =
@@ -21,6 +22,9 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.micro_batch_size = config.batch.micro_batch_size;
   options.cross_example_attention = config.batch.cross_example_attention;
   options.packing_window = config.batch.packing_window;
+  if (traits_of(options.strategy).has_plan_file) {
+    options.plan_file = PlanFile::open(config.batch.plan_file);
+  }
   options.max_tokens_per_micro_batch = max_tokens_per_micro_batch;
   options.seed = config.run.seed;
   options.num_ranks = num_ranks;

@@ -12,7 +12,8 @@ namespace packtrain {
 
 // The cost of an example is the model's training FLOPs for it. With fixed_length and multipack,
 // batch.global_batch_size counts rows of data.max_length tokens. Trainers that cut or pack examples
-// before batching count in this way. A step then has that many tokens.
+// before batching count in this way. A step then has that many tokens. With file it opens the plan
+// file and throws the errors of PlanFile::open().
 // `max_tokens_per_micro_batch`: the configured budget or the one found (token_budget.h).
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
                          std::int64_t max_tokens_per_micro_batch);

@@ -45,7 +45,13 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
   return largest;
 }
 
-// The rest of an epoch is not computed for several adapters.
+// A plan file has no other way through the rest of an epoch.
+bool is_of_file(const PlanSettings& settings) {
+  return std::ranges::any_of(
+      settings, [](const auto& setting) { return setting.first == "batch.plan_file"; });
+}
+
+// The rest of an epoch is not computed for several adapters, and not for plan files.
 void require_same_batches(const ResumePoint& resumed, const PlanSettings& settings) {
   const std::vector<SettingChange> changes = changes_of(resumed.header.settings, settings);
   if (changes.empty()) return;
@@ -53,8 +59,8 @@ void require_same_batches(const ResumePoint& resumed, const PlanSettings& settin
       ErrorCategory::kCheckpoint,
       fmt::format("{} was saved with other settings: {}: {}, this run has {}", resumed.folder,
                   changes.front().key, changes.front().saved, changes.front().present),
-      "A run of several adapters continues with the same batches: restore the setting, or "
-      "give this run its own run.output.");
+      "A run of several adapters, or with a plan file, continues with the same batches: restore "
+      "the setting, or give this run its own run.output.");
 }
 
 }  // namespace
@@ -81,7 +87,9 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   header_.settings = settings;
   continuation_ = std::make_unique<Continuation>();
   if (resumed) {
-    if (!adapters.stores.empty()) require_same_batches(*resumed, settings);
+    const bool keeps_batches =
+        !adapters.stores.empty() || is_of_file(settings) || is_of_file(resumed->header.settings);
+    if (keeps_batches) require_same_batches(*resumed, settings);
     *continuation_ = continue_plan(*resumed, settings, store, StoreLossCounter(store));
     add_continuation(*resumed, *continuation_, header_);
   }

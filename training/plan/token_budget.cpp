@@ -39,6 +39,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 // The most tokens of a micro-batch that one adapter's step can use.
 std::int64_t tokens_of_step(const Config& config, int num_ranks) {
   const BatchSection& batch = config.batch;
+  if (traits_of(batch.strategy).has_plan_file) return kMost;
   const std::int64_t rows = std::min(batch.global_batch_size.value_or(1), kMost);
   std::int64_t step = batch.global_batch_tokens.value_or(rows * config.data.max_length);
   if (traits_of(batch.strategy).has_packs) step = (step + num_ranks - 1) / num_ranks;

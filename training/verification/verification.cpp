@@ -34,6 +34,7 @@ Config limit_examples(Config config, const TokenStore& store, const Verification
   const std::int64_t limit = options.num_examples.value_or(
       std::max(kDefaultExamples, kDefaultExamplesPerRank * num_ranks));
   const StrategyTraits& strategy = traits_of(batch.strategy);
+  if (strategy.has_plan_file) return config;  // its steps are as they are
   if (batch.global_batch_size && !strategy.makes_own_steps) {
     batch.global_batch_size = std::min(*batch.global_batch_size, limit);
     return config;

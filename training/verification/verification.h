@@ -16,7 +16,7 @@ namespace packtrain {
 struct VerificationOptions {
   // Examples of a step, at most the run's own. When steps are counted in tokens, it is converted to
   // rows of data.max_length for as many examples of mean length. With fixed_length that is at least
-  // one row a rank. Empty: 16, or 2 a rank if that is more.
+  // one row a rank. Empty: 16, or 2 a rank if that is more. Steps of a plan file stay whole.
   std::optional<std::int64_t> num_examples;
   std::int64_t num_steps =
       1;            // from the run's first on, at most all; weights stay the initial ones

@@ -214,6 +214,17 @@ TEST(ConfigChecks, StepsInTokensAreNotGroupedByLength) {
   }
 }
 
+TEST(ConfigChecks, StrategyFileNeedsItsFile) {
+  EXPECT_EQ(load_error("batch: {strategy: file}"),
+            "batch.strategy is file (config.yaml:1:19), but batch.plan_file is not given\n  Set "
+            "batch.plan_file to the file with the steps, which `packtrain plan --write-plan FILE` "
+            "or the Python package writes (docs/strategies.md).");
+  const std::string file = "batch: {strategy: file, plan_file: p.jsonl}\n";
+  EXPECT_EQ(load(dump_config(load(file))).batch.plan_file, "p.jsonl");
+  EXPECT_NE(load_error(file + "adapters: [{name: a, rank: 8, train: s}]").find("adapters"),
+            std::string::npos);
+}
+
 TEST(ConfigChecks, WarmUpMustEnd) {
   load("schedule: {warmup_steps: 10}\nrun: {max_steps: 10}");
   EXPECT_NE(load_error("schedule: {warmup_steps: 11}\nrun: {max_steps: 10}").find("would not end"),

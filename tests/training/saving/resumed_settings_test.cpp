@@ -20,9 +20,9 @@ namespace {
 
 // Decide numbers, and are compared by what they stand for: the model, the run's length, how many
 // examples of each store an epoch has.
-const std::set<std::string> kComparedDifferently = {"model.path",        "model.config",
-                                                    "model.ignore_keys", "run.num_epochs",
-                                                    "run.max_steps",     "data.mixture_until"};
+const std::set<std::string> kComparedDifferently = {
+    "model.path",    "model.config",       "model.ignore_keys", "run.num_epochs",
+    "run.max_steps", "data.mixture_until", "batch.plan_file"};  // by its contents
 
 // Whole sections, and keys of others, that decide no number of a step.
 const std::set<std::string> kFreeSections = {"parallel", "checkpoint", "guard", "metrics",

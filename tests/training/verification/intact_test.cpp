@@ -1,4 +1,7 @@
 // An undamaged run passes verification under any configuration.
+#include <numeric>
+
+#include "samplers/plan_file/plan_file.h"
 #include "tests/training/verification/fixture.h"
 
 namespace packtrain::test {
@@ -6,7 +9,19 @@ namespace {
 
 using Verification = VerificationTest;
 
+// One step of all of them.
+std::string plan_of_all_examples(std::int64_t num_examples) {
+  std::vector<std::int64_t> examples(static_cast<std::size_t>(num_examples));
+  std::iota(examples.begin(), examples.end(), 0);
+  PlanFileStep step;
+  step.ranks = {{examples}};
+  return plan_file_header_line({.num_examples = num_examples}) + plan_file_step_line(step, false);
+}
+
 TEST_F(Verification, PassesWithEveryStrategyAndPrecision) {
+  const TemporaryFolder folder;
+  config_.batch.plan_file = folder / "plan.jsonl";
+  write_bytes(config_.batch.plan_file, plan_of_all_examples(40));
   for (const StrategyTraits& strategy : kStrategyTraits) {
     for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
       config_.batch.strategy = strategy.strategy;
