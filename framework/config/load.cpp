@@ -38,8 +38,10 @@ std::optional<Setting> read_sectionless(const std::string& override_text) {
 }  // namespace
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
-  std::vector<Setting> settings =
-      read_settings(read_text(path, ErrorCategory::kConfig, kMaxConfigBytes), path);
+  std::vector<Setting> settings;
+  if (!path.empty()) {
+    settings = read_settings(read_text(path, ErrorCategory::kConfig, kMaxConfigBytes), path);
+  }
   for (const std::string& override_text : overrides) {
     const std::optional<Setting> sectionless = read_sectionless(override_text);
     settings.push_back(sectionless ? *sectionless : read_override(override_text));

@@ -9,11 +9,11 @@
 
 namespace packtrain {
 
-// Reads `path` and applies `overrides` ("section.key=value", value in YAML syntax) in order.
-// Relative paths stay relative to the working directory.
-// Throws Error(kConfig) with file, line and key for an unreadable file, a syntax error, an invalid
-// value, or settings that conflict. It also throws for an unknown section or key. The advice is
-// then the nearest key, or our name for a key of other trainers.
+// Reads `path`, or nothing where it is empty, and applies `overrides` ("section.key=value", value
+// in YAML syntax) in order. Relative paths stay relative to the working directory. Throws
+// Error(kConfig) with file, line and key for an unreadable file, a syntax error, an invalid value,
+// or settings that conflict. It also throws for an unknown section or key. The advice is then the
+// nearest key, or our name for a key of other trainers.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {});
 
 // The resolved configuration as YAML, every key written out; loading it gives an equal Config.

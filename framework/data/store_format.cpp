@@ -19,6 +19,7 @@ namespace {
 using Json = ManifestReader::Json;
 
 constexpr std::string_view kShardPrefix = "part-";
+constexpr std::string_view kScoresPrefix = "log-probs-";
 constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
 constexpr std::array<std::string_view, 1> kKnownRequirements{kLossWeightsKey};
@@ -174,6 +175,14 @@ bool is_shard_name(const std::string& name) {
   const auto digits = std::string_view(name).substr(kShardPrefix.size(), num_digits);
   return num_digits >= 5 &&
          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string scores_name(const std::string& model_digest) {
+  return fmt::format("{}{}{}", kScoresPrefix, model_digest, kShardSuffix);
+}
+
+bool is_scores_name(const std::string& name) {
+  return name.starts_with(kScoresPrefix) && name.ends_with(kShardSuffix);
 }
 
 std::string wanted_mask_bytes(std::size_t num_weights) {

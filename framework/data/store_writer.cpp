@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 
 bool belongs_to_store(const std::string& name) {
   return name == kStoreManifestName || name == kStoreTokenizerFolder || is_shard_name(name) ||
-         name == kBadLinesName || name == std::string(kStoreManifestName) + ".tmp";
+         is_scores_name(name) || name == kBadLinesName ||
+         name == std::string(kStoreManifestName) + ".tmp";
 }
 
 // Makes `folder` exist and be empty. Removes only files of a store, the manifest first, so that a

@@ -93,7 +93,7 @@ int run_evaluate(int argc, char** argv) {
     check_for_evaluation(config);
     start_logging(world.rank(), world.size(), "");
     const EvaluationRecord record =
-        run_evaluation(config, which_model(config, named), world, without_adapter);
+        run_evaluation(config, {which_model(config, named), without_adapter}, world);
     if (world.rank() == 0) print_result(as_json ? to_json(record).dump() + "\n" : to_texts(record));
     check_finite(record);
   });

@@ -41,7 +41,7 @@ std::string loss_of_run(const TrainingState& state) {
 int check_export(const std::string& folder, const TrainingState& state, const std::string& store) {
   return in_world([&](World& world) {
     const Config config = evaluation_config(state, folder, store);
-    const EvaluationRecord record = run_evaluation(config, EvaluatedModel::kConfigured, world);
+    const EvaluationRecord record = run_evaluation(config, {EvaluatedModel::kConfigured}, world);
     print_result(fmt::format("loss {:.6f} on {} ({} examples); {}\n", record.loss, store,
                              record.num_examples, loss_of_run(state)));
     if (std::isfinite(record.loss)) return;

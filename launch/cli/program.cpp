@@ -31,6 +31,7 @@ const Subcommand kSubcommands[] = {
     {"report", "one HTML file about runs: curves, packing, where the time goes", run_report},
     {"follow", "hand a run's metrics to TensorBoard or Weights & Biases", run_follow},
     {"evaluate", "loss of a model or checkpoint on the validation store", run_evaluate},
+    {"score", "log-probabilities of a store's tokens, or scores of lm_eval's tasks", run_score},
     {"chat", "talk to a run or a model, next to its base if you like", run_chat},
     {"export", "write a checkpoint as a Hugging Face folder", run_export},
     {"merge", "add an adapter to its model: one Hugging Face folder", run_merge},
@@ -46,8 +47,8 @@ constexpr const char* kAfterSubcommands = R"(
   packtrain plan my.yaml --ranks 2
   launch/packtrain-run -n 2 my.yaml
 
-train, verify, compare, evaluate and doctor are started on several ranks: by `launch/packtrain-run
--n N`, or by mpirun. Results are on standard output, all else on standard error.
+train, verify, compare, evaluate, score and doctor are started on several ranks: by
+`launch/packtrain-run -n N`, or by mpirun. Results are on standard output, all else on standard error.
 
 Exit codes: 0 done; 64 configuration or command line; 65 data; 66 checkpoint; 69 a device or peer
 is lost or missing; 70 internal; 71 loss not finite; 72 hang; 73 replicas differ; 74 verify failed;

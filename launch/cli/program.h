@@ -24,6 +24,7 @@ int run_inspect(int argc, char** argv);
 int run_verify(int argc, char** argv);
 int run_train(int argc, char** argv);
 int run_evaluate(int argc, char** argv);
+int run_score(int argc, char** argv);
 int run_chat(int argc, char** argv);
 int run_export(int argc, char** argv);
 int run_merge(int argc, char** argv);

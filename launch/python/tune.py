@@ -5,7 +5,6 @@ an adapter. It writes what it chose as DIR/config.yaml. Started again, it contin
 import argparse
 import os
 import shlex
-import subprocess
 import sys
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
@@ -13,7 +12,7 @@ from packtrain_tools.folder_lock import lock
 from packtrain_tools.hub_model import is_hub_name, model_folder
 from packtrain_tools.program import find_program, run_program, run_stoppable
 from packtrain_tools.run_figures import read_history
-from packtrain_tools.sweep_runs import visible_gpus, write_atomically
+from packtrain_tools.sweep_runs import count_gpus, write_atomically
 from packtrain_tools.tuning import settings as chosen
 from packtrain_tools.tuning.stores import Stores, prepare_stores
 
@@ -43,12 +42,6 @@ def parse_arguments() -> argparse.Namespace:
     if arguments.ranks is not None and not 1 <= arguments.ranks <= 1024:
         parser.error(f"--ranks is {arguments.ranks}, wanted a number from 1 to 1024")
     return arguments
-
-
-def count_gpus(program: str) -> int:
-    """GPUs that this build can use."""
-    version = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout
-    return 0 if "without CUDA" in version else len(visible_gpus())
 
 
 def prepare(arguments: argparse.Namespace, program: str, model: str) -> Stores:

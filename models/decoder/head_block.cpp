@@ -1,7 +1,9 @@
 #include "models/decoder/head_block.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/eq.h>
 
 #include <span>
 #include <string>
@@ -45,6 +47,16 @@ BackwardMemory head_memory(const DecoderConfig& config, const ValueShape& x,
            {"logits", chunks.logits_bytes},
            {"head: its weight for a multiple of 8 words", chunks.weight_bytes},
            {"head: float32 sum of the weight's gradient", chunks.gradient_bytes}}};
+}
+
+// A soft cap is not applied: it keeps the order of logits.
+void write_greedy(const LogitsChunk& chunk, const DeviceBatch& batch) {
+  if (!batch.row_greedy.defined()) return;
+  const auto of_chunk = [&](const at::Tensor& rows) {
+    return rows.narrow(0, chunk.begin, chunk.logits.size(0));
+  };
+  of_chunk(batch.row_greedy)
+      .copy_(at::eq(at::argmax(chunk.logits, 1), of_chunk(batch.loss_labels)));
 }
 
 }  // namespace
@@ -153,6 +165,7 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Bloc
                                    .gemm_timing = timing,
                                    .update = update.terms()},
                                   [&](const LogitsChunk& chunk) {
+                                    write_greedy(chunk, batch);
                                     objective_->evaluate({chunk.logits, chunk.begin, soft_cap_},
                                                          batch, row_losses, chunk.gradients);
                                   });

@@ -83,7 +83,8 @@ def test_keys_are_completed_after_the_model_of_tune(cache):
 
 
 def test_options_of_the_python_commands_are_completed(cache):
-    for command, option in (("import", "--from"), ("chat", "--compare"), ("tune", "--lora"), ("push", "--card-only")):
+    for command, option in (("import", "--from"), ("chat", "--compare"), ("tune", "--lora"), ("push", "--card-only"),
+                            ("score", "--log-probs")):
         assert option in in_bash(f"{PROGRAM} {command} --", cache)
 
 

@@ -60,4 +60,10 @@ void EvaluationSets::for_each(
   for (const Set& set : sets_) visit(set.name, *set.store, set.adapter.number);
 }
 
+void EvaluationSets::for_each_evaluator(
+    const std::function<void(const std::string& name, const TokenStore& store,
+                             Evaluator& evaluator)>& visit) {
+  for (const Set& set : sets_) visit(set.name, *set.store, *set.evaluator);
+}
+
 }  // namespace packtrain

@@ -40,6 +40,10 @@ class EvaluationSets {
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
                             const std::function<bool()>& stop_requested = {});
 
+  // Calls visit() with each set after prepare().
+  void for_each_evaluator(const std::function<void(const std::string& name, const TokenStore& store,
+                                                   Evaluator& evaluator)>& visit);
+
   // Lowers the budget of all sets (Evaluator::lower_budget).
   void lower_budget(std::int64_t max_tokens);
   // Of all sets (Evaluator::leave_adapter_out). After prepare().

@@ -44,11 +44,12 @@ Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_
       plan_(plan_of(store, max_tokens_, 0, mesh.data_parallel_size())) {}
 
 EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
-                                     const std::function<bool()>& stop_requested) {
+                                     const std::function<bool()>& stop_requested,
+                                     TokenScores* scores) {
   std::vector<double> found;
   while (found.empty()) {
     try {
-      found = sums(model, stop_requested);
+      found = sums(model, stop_requested, scores);
     } catch (const EvaluationOutOfMemory& error) {
       replan_with_smaller_budget(error, step);
     }
@@ -84,13 +85,15 @@ void Evaluator::replan_with_smaller_budget(const EvaluationOutOfMemory& error, s
 }
 
 std::vector<double> Evaluator::sums(ShardedModel& model,
-                                    const std::function<bool()>& stop_requested) {
+                                    const std::function<bool()>& stop_requested,
+                                    TokenScores* scores) {
   const auto num_micro_batches = static_cast<std::size_t>(plan_.num_micro_batches());
   std::vector<double> sums(num_sources() > 1 ? 1 + 2 * num_sources() : 1);
+  if (scores != nullptr) scores->clear();
   CollectiveEvaluation joint(world_, stop_requested);
   for (std::size_t first = 0; first < num_micro_batches; first += kMicroBatchesAtOnce) {
-    const at::Tensor part =
-        sums_of(model, first, std::min(kMicroBatchesAtOnce, num_micro_batches - first), joint);
+    const at::Tensor part = sums_of(
+        model, first, std::min(kMicroBatchesAtOnce, num_micro_batches - first), joint, scores);
     model.compute().take_waited();  // belongs to no step
     joint.agree();
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.const_data_ptr<double>()[i];
@@ -101,7 +104,7 @@ std::vector<double> Evaluator::sums(ShardedModel& model,
 }
 
 at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_t count,
-                              CollectiveEvaluation& joint) {
+                              CollectiveEvaluation& joint, TokenScores* scores) {
   const LossNormalization sum;  // each token has the weight of its mask byte
   CollatorOptions options;
   options.sources = num_sources() > 1;
@@ -113,7 +116,10 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
       packed.push_back(flatten(store_, own[m], sum, options));
     }
     model.compute().run([&](StreamHandle) {
-      for (const PackedBatch& batch : packed) batches.push_back(upload(batch, device_));
+      for (const PackedBatch& batch : packed) {
+        batches.push_back(upload(batch, device_));
+        if (scores != nullptr) scores->request(batch, batches.back());
+      }
       for (DeviceBatch& batch : batches) {
         set_adapter(adapter_, batch);
         batch.without_adapter = without_adapter_;
@@ -128,6 +134,8 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
       sums = total.reshape({1});
       if (options.sources) sums = at::cat({sums, sum_by_source(batches, num_sources())});
       sums = sums.to(at::kCPU, at::kDouble);
+      for (std::size_t i = 0; scores != nullptr && i < count; ++i)
+        scores->add(packed[i], batches[i]);
     });
   });
   return sums;

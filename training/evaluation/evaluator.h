@@ -18,6 +18,7 @@
 #include "samplers/plan.h"
 #include "training/evaluation/collective_evaluation.h"
 #include "training/evaluation/evaluated_adapter.h"
+#include "training/evaluation/token_scores.h"
 
 namespace packtrain {
 
@@ -30,8 +31,10 @@ class Evaluator {
   // Collective. Every rank gets the same record. `stop_requested`, or none, is called between
   // micro-batches. When memory runs out, the budget is lowered and the evaluation starts again.
   // Throws EvaluationStopped, or EvaluationError when it cannot be done, on every rank.
+  // `scores`, if not null, receives the log-probabilities of this rank's examples.
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
-                            const std::function<bool()>& stop_requested = {});
+                            const std::function<bool()>& stop_requested = {},
+                            TokenScores* scores = nullptr);
 
   // Limits the tokens of micro-batches with several examples from here on. The same on all ranks. A
   // budget above the one in force changes nothing.
@@ -43,10 +46,11 @@ class Evaluator {
  private:
   // The sum of losses over all micro-batches and ranks. With several sources, the result of
   // sum_by_source().
-  std::vector<double> sums(ShardedModel& model, const std::function<bool()>& stop_requested);
+  std::vector<double> sums(ShardedModel& model, const std::function<bool()>& stop_requested,
+                           TokenScores* scores);
   // Sums of this rank's `count` micro-batches from `first` on. Undefined when it failed.
   at::Tensor sums_of(ShardedModel& model, std::size_t first, std::size_t count,
-                     CollectiveEvaluation& joint);
+                     CollectiveEvaluation& joint, TokenScores* scores);
   void replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step);
   std::int64_t num_sources() const { return std::ssize(store_.info().sources); }
 

@@ -10,43 +10,17 @@
 #include "framework/config/adapters.h"
 #include "framework/core/logging.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/evaluation/evaluation_sets.h"
 #include "training/guards/exit_deadline.h"
 #include "training/guards/folder_in_use.h"
 #include "training/guards/run_folder_lock.h"
 #include "training/guards/watchdog.h"
 #include "training/loop/trainer.h"
-#include "training/plan/shard_size.h"
-#include "training/plan/token_budget.h"
 #include "training/saving/run_folder.h"
-#include "training/setup/adapter_source.h"
-#include "training/setup/model_source.h"
 #include "training/setup/rank_settings.h"
-#include "training/setup/run_device.h"
 #include "training/setup/tokenizer_check.h"
 
 namespace packtrain {
 namespace {
-
-ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
-  if (which == EvaluatedModel::kOfRun) {
-    const auto newest = find_latest_checkpoint(checkpoints_folder(config.run.output));
-    if (newest) return checkpoint_source(*newest, config);
-  }
-  return find_model(config);
-}
-
-const char* describe(ModelSource::Kind kind) {
-  switch (kind) {
-    case ModelSource::Kind::kRandom:
-      return "random initial weights";
-    case ModelSource::Kind::kHuggingFace:
-      return "Hugging Face folder";
-    case ModelSource::Kind::kCheckpoint:
-      return "checkpoint";
-  }
-  return "";
-}
 
 std::optional<std::int64_t> run_trainer(Trainer& trainer) {
   try {
@@ -127,28 +101,10 @@ void run_training(const Config& config, World& world) {
   }
 }
 
-EvaluationRecord run_evaluation(const Config& given, EvaluatedModel which, World& world,
-                                bool without_adapter) {
-  Config config = given;
-  check_same_settings(config, world);
-  if (world.rank() == 0) {
-    for (const Config& own : adapter_configs(config)) check_tokenizers(own);
-  }
-  EvaluationSets sets(adapter_configs(config), config.checkpoint.best_by);
-  const ModelSource source = evaluated_model(config, which);
-  if (without_adapter) require_model_under_adapter(source.decoder, "--without-adapter");
-  const RunDevice device = choose_device(config, world);
-  config.parallel.shard_size =
-      choose_shard_size(config, source.decoder, *device.device, world).num_ranks;
-  const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
-  sets.prepare(source.decoder, budget.tokens, *device.device, world,
-               make_process_mesh(world, *config.parallel.shard_size));
-  if (without_adapter) sets.leave_adapter_out();
-  log_info("evaluating {} {}{}", describe(source.kind), source.folder,
-           without_adapter ? ", without its adapter" : "");
-  const auto model = make_sharded_model(config, source.decoder, device, world);
-  load_weights(source, config.run.seed, *model, world.control());
-  return sets.evaluate(*model, 0);
+EvaluationRecord run_evaluation(const Config& config, const EvaluationRequest& request,
+                                World& world) {
+  const auto loaded = load_evaluation(config, request, world);
+  return loaded->sets->evaluate(*loaded->model, 0);
 }
 
 }  // namespace packtrain

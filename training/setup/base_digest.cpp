@@ -50,11 +50,13 @@ std::string BaseDigest::text() const {
   return fmt::format("{:016x}", sum_);
 }
 
-std::string base_digest(ShardedModel& model, Communicator& control) {
+namespace {
+
+std::string digest_of(ShardedModel& model, bool with_adapter, Communicator& control) {
   BaseDigest digest;
   if (model.ranks().saves_shards()) {
     for (const ShardView& shard : model.parameters().shards()) {
-      if (!shard.in_adapter) digest.add(shard);
+      if (with_adapter || !shard.in_adapter) digest.add(shard);
     }
   }
   auto sum = static_cast<std::int64_t>(digest.sum());
@@ -62,6 +64,16 @@ std::string base_digest(ShardedModel& model, Communicator& control) {
   BaseDigest of_all;
   of_all.add(static_cast<std::uint64_t>(sum));
   return of_all.text();
+}
+
+}  // namespace
+
+std::string base_digest(ShardedModel& model, Communicator& control) {
+  return digest_of(model, false, control);
+}
+
+std::string model_digest(ShardedModel& model, Communicator& control) {
+  return digest_of(model, true, control);
 }
 
 }  // namespace packtrain

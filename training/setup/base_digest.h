@@ -25,5 +25,7 @@ class BaseDigest {
 // but the adapter's, as they were loaded: the same on any number of ranks. It distinguishes models
 // and is no protection against forgery.
 std::string base_digest(ShardedModel& model, Communicator& control);
+// The same of all weights, the adapter's included.
+std::string model_digest(ShardedModel& model, Communicator& control);
 
 }  // namespace packtrain

@@ -31,12 +31,18 @@ def _check(name: str, exit_code: int, reason: str = ""):
 def run_program(program: str, words: list[str], quiet: bool = False):
     """Runs a subcommand, whose output goes to standard error. Its failure is a ToolError with its exit code.
     `quiet`: the output is shown only where it fails."""
-    if not quiet:
+    if quiet:
+        run_quietly([program, *words], words[0])
+    else:
         run_stoppable([program, *words], words[0])
-        return
-    done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+
+
+def run_quietly(command: list[str], name: str) -> str:
+    """Returns standard output. A failure is a ToolError with the text of standard error."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                           check=False, env=_environment())
-    _check(words[0], done.returncode, f": {done.stderr.strip()}" if done.stderr else "")
+    _check(name, done.returncode, f": {done.stderr.strip()}" if done.stderr else "")
+    return done.stdout
 
 
 def run_stoppable(command: list[str], name: str):

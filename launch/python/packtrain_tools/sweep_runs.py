@@ -183,6 +183,12 @@ def visible_gpus() -> list[str]:
     return found.stdout.split()
 
 
+def count_gpus(program: str) -> int:
+    """GPUs that this build can use."""
+    version = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout
+    return 0 if "without CUDA" in version else len(visible_gpus())
+
+
 class Launcher:
     """Makes jobs of packtrain-run. Each of several concurrent jobs has its own GPUs and its share of
     cores."""

@@ -25,7 +25,8 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_ma
                    "added_tokens.json", CHAT_TEMPLATE, "vocab.json", "merges.txt",
                    "vocab.txt", "tokenizer.model")
 _UNFINISHED_PART = re.compile(r"unfinished(-\w+\.safetensors|\.json(\.tmp)?)")
-_FINISHED = re.compile(rf"part-\d{{5,}}\.safetensors|{MANIFEST}(\.tmp)?")
+# `packtrain score` keeps log-probabilities of the store in it.
+_FINISHED = re.compile(rf"(part-\d{{5,}}|log-probs-\w+)\.safetensors|{MANIFEST}(\.tmp)?")
 _PART = re.compile(rf"{_FINISHED.pattern}|{TOKENIZER_FOLDER}|{bad_lines.NAME}|"
                    rf"{_UNFINISHED_PART.pattern}")
 

@@ -63,7 +63,7 @@ def _merge(program: str, base: str, adapter: str, out: str) -> Folders:
     return Folders(out, base)
 
 
-def _base_of_adapter(folder: str, given: str | None) -> str:
+def base_of_adapter(folder: str, given: str | None) -> str:
     if given:
         return given
     base = read_object(os.path.join(folder, ADAPTER), DATA).get("base_model_name_or_path")
@@ -82,7 +82,7 @@ def find_folders(program: str, source: str, adapter: str | None, base: str | Non
     if has(source, ADAPTER):
         if adapter:
             raise ToolError(f"{source}: is an adapter itself, and --adapter gives another", exit_code=CONFIG)
-        return _merge(program, _base_of_adapter(source, base), source, out)
+        return _merge(program, base_of_adapter(source, base), source, out)
     if not has(source, MODEL):
         found = _export(program, source, adapter, best, out)
         return Folders(found.model, base or found.base)

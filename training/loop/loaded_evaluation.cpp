@@ -1,0 +1,64 @@
+#include "training/loop/loaded_evaluation.h"
+
+#include "framework/config/adapters.h"
+#include "framework/core/logging.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/plan/shard_size.h"
+#include "training/plan/token_budget.h"
+#include "training/saving/run_folder.h"
+#include "training/setup/adapter_source.h"
+#include "training/setup/rank_settings.h"
+#include "training/setup/tokenizer_check.h"
+
+namespace packtrain {
+namespace {
+
+ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
+  if (which == EvaluatedModel::kOfRun) {
+    const auto newest = find_latest_checkpoint(checkpoints_folder(config.run.output));
+    if (newest) return checkpoint_source(*newest, config);
+  }
+  return find_model(config);
+}
+
+const char* describe(ModelSource::Kind kind) {
+  switch (kind) {
+    case ModelSource::Kind::kRandom:
+      return "random initial weights";
+    case ModelSource::Kind::kHuggingFace:
+      return "Hugging Face folder";
+    case ModelSource::Kind::kCheckpoint:
+      return "checkpoint";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& given,
+                                                  const EvaluationRequest& request, World& world) {
+  auto loaded = std::make_unique<LoadedEvaluation>();
+  Config& config = loaded->config = given;
+  check_same_settings(config, world);
+  if (world.rank() == 0) {
+    for (const Config& own : adapter_configs(config)) check_tokenizers(own);
+  }
+  loaded->sets =
+      std::make_unique<EvaluationSets>(adapter_configs(config), config.checkpoint.best_by);
+  const ModelSource& source = loaded->source = evaluated_model(config, request.model);
+  if (request.without_adapter) require_model_under_adapter(source.decoder, "--without-adapter");
+  const RunDevice& device = loaded->device = choose_device(config, world);
+  config.parallel.shard_size =
+      choose_shard_size(config, source.decoder, *device.device, world).num_ranks;
+  const TokenBudget budget = token_budget(config, source.decoder, *device.device, world);
+  loaded->sets->prepare(source.decoder, budget.tokens, *device.device, world,
+                        make_process_mesh(world, *config.parallel.shard_size));
+  if (request.without_adapter) loaded->sets->leave_adapter_out();
+  log_info("evaluating {} {}{}", describe(source.kind), source.folder,
+           request.without_adapter ? ", without its adapter" : "");
+  loaded->model = make_sharded_model(config, source.decoder, device, world);
+  load_weights(source, config.run.seed, *loaded->model, world.control());
+  return loaded;
+}
+
+}  // namespace packtrain

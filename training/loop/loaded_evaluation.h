@@ -1,0 +1,36 @@
+// A model with its weights and the validation stores, ready to be evaluated without training.
+#pragma once
+
+#include <memory>
+
+#include "framework/config/config.h"
+#include "parallel/communicators/world.h"
+#include "parallel/sharding/sharded_model.h"
+#include "training/evaluation/evaluation_sets.h"
+#include "training/setup/model_source.h"
+#include "training/setup/run_device.h"
+
+namespace packtrain {
+
+// kConfigured: model.path (a Hugging Face folder or a checkpoint), or the random weights of
+// model.config. kOfRun: the newest checkpoint of run.output; without one, as kConfigured.
+enum class EvaluatedModel { kOfRun, kConfigured };
+
+struct EvaluationRequest {
+  EvaluatedModel model = EvaluatedModel::kOfRun;
+  bool without_adapter = false;  // of the model under the adapter
+};
+
+struct LoadedEvaluation {
+  Config config;  // resolved
+  ModelSource source;
+  RunDevice device;
+  std::unique_ptr<EvaluationSets> sets;
+  std::unique_ptr<ShardedModel> model;  // last: destroyed first
+};
+
+// Collective. `world` must outlive the result. Throws the errors of the parts.
+std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& config,
+                                                  const EvaluationRequest& request, World& world);
+
+}  // namespace packtrain
