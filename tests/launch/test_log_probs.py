@@ -11,7 +11,7 @@ from tiny_model import make_model, packtrain, write_conversations
 
 from packtrain_tools.store_reader import StoreReader  # on the path by tiny_model
 
-FLOAT32 = ("precision.compute=fp32", "batch.max_tokens_per_micro_batch=64")
+FLOAT32 = ("precision.compute=fp32", "precision.reduce=fp32", "data.max_length=64", "batch.max_tokens_per_micro_batch=64")
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +34,48 @@ def metadata(path):
         return file.metadata()
 
 
-def expected(folder):
-    """Of each example: log-probabilities of its learned tokens, and whether they are the likeliest ones."""
+def logits_of(folder):
+    """A function from ids to the logits [ids, vocabulary] of transformers."""
     import torch
     import transformers
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32)
-    for ids, mask in StoreReader(str(folder / "store")).examples():
-        with torch.no_grad():
-            logits = model(torch.tensor(ids[None].astype(np.int64))).logits[0, :-1]
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32).requires_grad_(False)
+    return lambda ids: model(torch.tensor([list(map(int, ids))])).logits[0]
+
+
+def write_greedy_store(folder):
+    """Examples of tokens that the model itself finds likeliest, up to the last one."""
+    logits = logits_of(folder)
+    with open(folder / "greedy.jsonl", "w", encoding="utf-8") as stream:
+        for first in range(5, 11):
+            ids = [first]
+            for _ in range(6):
+                ids.append(int(logits(ids)[-1].argmax()))
+            stream.write(json.dumps({"input_ids": [*ids, (ids[-1] + 1) % 250]}) + "\n")
+    packtrain("prepare", "--pretokenized", "greedy.jsonl", "--vocab-size", 300, "--out", "greedy", "--overwrite", cwd=folder)
+
+
+def expected(folder, store):
+    """Of each example: log-probabilities of its learned tokens, and whether they are the likeliest ones."""
+    logits_of_ids = logits_of(folder)
+    for ids, mask in StoreReader(str(folder / store)).examples():
+        logits = logits_of_ids(ids)[:-1]
         found = logits.log_softmax(-1).numpy()[np.arange(len(ids) - 1), ids[1:]]
         learned = mask[1:] != 0
         yield found[learned], (logits.argmax(-1).numpy() == ids[1:])[learned]
 
 
-def test_every_learned_token_has_its_log_probability_in_the_order_of_the_store(folder):
-    score(folder, "model", "store", "--out", "scores.safetensors")
-    found = load_file(folder / "scores.safetensors")
-    wanted = list(expected(folder))
+@pytest.mark.parametrize("store", ["store", "greedy"])
+def test_every_learned_token_has_its_log_probability_in_the_order_of_the_store(folder, store):
+    if store == "greedy":
+        write_greedy_store(folder)
+    score(folder, "model", store, "--out", f"{store}.safetensors")
+    found = load_file(folder / f"{store}.safetensors")
+    wanted = list(expected(folder, store))
     assert found["offsets"].tolist() == np.cumsum([0, *(len(values) for values, _ in wanted)]).tolist()
     np.testing.assert_allclose(found["log_probs"], np.concatenate([values for values, _ in wanted]), atol=1e-4)
     assert found["greedy"].tolist() == np.concatenate([greedy for _, greedy in wanted]).astype(int).tolist()
-    assert 0 < found["greedy"].sum() < len(found["greedy"])
+    if store == "greedy":
+        assert len(found["greedy"]) // 2 < found["greedy"].sum() < len(found["greedy"])
 
 
 def test_without_a_file_name_the_store_keeps_them_and_is_still_a_store(folder):
@@ -92,8 +113,6 @@ def test_a_damaged_file_is_refused(folder):
 
 
 def test_candidates_have_the_log_probability_of_the_token_after_the_example(folder):
-    import torch
-    import transformers
     examples = list(StoreReader(str(folder / "store")).examples())
     counts = [number % 3 for number in range(len(examples))]
     ids = np.arange(sum(counts), dtype=np.int32) * 7 % 250
@@ -104,11 +123,9 @@ def test_candidates_have_the_log_probability_of_the_token_after_the_example(fold
     found, without = load_file(folder / "with.safetensors"), load_file(folder / "without.safetensors")
     np.testing.assert_allclose(found["log_probs"], without["log_probs"], atol=1e-5)
     assert found["candidate_offsets"].tolist() == offsets.tolist()
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32)
-    wanted = []
+    logits, wanted = logits_of(folder), []
     for (tokens, _), begin, end in zip(examples, offsets, offsets[1:]):
-        with torch.no_grad():
-            last = model(torch.tensor(tokens[None].astype(np.int64))).logits[0, -1].log_softmax(-1)
+        last = logits(tokens)[-1].log_softmax(-1)
         wanted += last[ids[begin:end].astype(np.int64)].tolist()
     np.testing.assert_allclose(found["candidate_log_probs"], wanted, atol=1e-4)
 
@@ -125,7 +142,7 @@ def test_candidates_that_do_not_fit_are_refused(folder, offsets, ids, message):
 
 def test_a_configuration_scores_each_of_its_sets(folder):
     (folder / "sets.yaml").write_text(yaml.safe_dump({
-        "model": {"path": "model"}, "data": {"validation": [{"path": "store", "name": "a"}, {"path": "store", "name": "b"}]}}))
+        "model": {"path": "model"}, "data": {"validation": {"a": "store", "b": "store"}}}))
     done = packtrain("score", "sets.yaml", "--log-probs", "--json", *FLOAT32, "--out", "sets", cwd=folder)
     sets = json.loads(done.stdout)["sets"]
     assert [one["file"] for one in sets] == ["sets/a.safetensors", "sets/b.safetensors"]

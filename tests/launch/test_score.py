@@ -62,8 +62,12 @@ def assert_same(theirs, ours):
         assert greedy == wanted_greedy
 
 
+def log_likelihoods(model, pairs):
+    return model.loglikelihood(instances("loglikelihood", pairs), disable_tqdm=True)
+
+
 def compare(models, pairs):
-    theirs, ours = (model.loglikelihood(instances("loglikelihood", pairs), disable_tqdm=True) for model in models)
+    theirs, ours = (log_likelihoods(model, pairs) for model in models)
     assert_same(theirs, ours)
     return ours
 
@@ -79,7 +83,7 @@ def greedy_continuation(model, context, num_tokens):
 
 def test_continuations_of_many_lengths(models):
     chance = random.Random(1)
-    compare(models, [(text(chance, 1 + n % 9), " " + text(chance, 1 + n % 5)) for n in range(60)])
+    compare(models, [("ping" + text(chance, n % 9), " " + text(chance, 1 + n % 5)) for n in range(60)])
 
 
 def test_continuations_of_one_token_that_share_their_context(models):
@@ -88,8 +92,12 @@ def test_continuations_of_one_token_that_share_their_context(models):
     assert len({found for found, _ in theirs}) > len(theirs) // 2
 
 
-def test_a_continuation_that_is_another_with_one_more_token(models):
-    compare(models, [("ping", "abc"), ("ping", "ab"), ("ping", "a"), ("pinga", "bc"), ("ping", "abc")])
+def test_one_text_with_contexts_of_several_lengths(models):
+    """lm_eval 0.4.13 takes other rows where such requests share a pass (a shorter continuation gets the first rows of the
+    longer one), so that it gets them one by one."""
+    pairs = [("ping", "abc"), ("ping", "ab"), ("ping", "a"), ("pinga", "bc"), ("pingab", "c"), ("ping", "abc")]
+    theirs = [found for pair in pairs for found in log_likelihoods(models[0], [pair])]
+    assert_same(theirs, log_likelihoods(models[1], pairs))
 
 
 def test_empty_contexts(models):
@@ -168,6 +176,6 @@ def test_a_missing_lm_eval_is_named(folder, monkeypatch):
 
 def test_a_failure_of_the_program_has_its_exit_code_and_reason(folder):
     done, _ = results_of(folder, "model", "batch.max_tokens_per_micro_batch=1", "--tasks", "pairs_exact", code=64)
-    assert "more than batch.max_tokens_per_micro_batch = 1" in done.stderr
+    assert "batch.max_tokens_per_micro_batch is 1" in done.stderr
 
 

@@ -53,9 +53,9 @@ class Engine:
     def _write_config(self, path: str, store: str, run: str, longest: int):
         settings = {
             "model": {"path": self.model},
-            "data": {"validation": store},
+            "data": {"validation": store, "max_length": longest},
             "batch": {"max_tokens_per_micro_batch": max(MOST_TOKENS, longest)},
-            "precision": {"compute": self.compute},
+            "precision": {"compute": self.compute, "reduce": self.compute},
             "run": {"output": run},
         }
         if self.adapter:
