@@ -51,7 +51,7 @@ def write_greedy_store(folder):
             for _ in range(6):
                 ids.append(int(logits(ids)[-1].argmax()))
             stream.write(json.dumps({"input_ids": [*ids, (ids[-1] + 1) % 250]}) + "\n")
-    packtrain("prepare", "--pretokenized", "greedy.jsonl", "--vocab-size", 300, "--out", "greedy", "--overwrite", cwd=folder)
+    packtrain("prepare", "--pretokenized", "greedy.jsonl", "--vocab-size", 279, "--out", "greedy", "--overwrite", cwd=folder)
 
 
 def expected(folder, store):

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "framework/config/load.h"
@@ -18,9 +19,10 @@
 namespace packtrain {
 namespace {
 
-// The settings that change what the weights compute. Paths do not: digests replace them.
+// The settings that change what the weights compute. Paths do not: digests replace them. The keys
+// of the model's configuration are sorted, because a checkpoint may have another order of them.
 std::string settings_digest(const LoadedEvaluation& loaded, bool without_adapter) {
-  std::string text = loaded.source.config_json;
+  std::string text = nlohmann::json::parse(loaded.source.config_json).dump();
   for (const std::string& key : config_keys()) {
     const bool counts = key.starts_with("model.") || key.starts_with("precision.") ||
                         (key.starts_with("adapter.") && !without_adapter);
