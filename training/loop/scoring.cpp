@@ -21,11 +21,11 @@ namespace {
 
 // The settings that change what the weights compute. Paths do not: digests replace them. The keys
 // of the model's configuration are sorted, because a checkpoint may have another order of them.
-std::string settings_digest(const LoadedEvaluation& loaded, bool without_adapter) {
+std::string settings_digest(const LoadedEvaluation& loaded, bool with_adapter) {
   std::string text = nlohmann::json::parse(loaded.source.config_json).dump();
   for (const std::string& key : config_keys()) {
     const bool counts = key.starts_with("model.") || key.starts_with("precision.") ||
-                        (key.starts_with("adapter.") && !without_adapter);
+                        (key.starts_with("adapter.") && with_adapter);
     if (counts && !key.ends_with(".path"))
       text += fmt::format("\n{}: {}", key, config_value(loaded.config, key));
   }
@@ -68,7 +68,7 @@ std::vector<ScoredSet> run_scoring(const Config& config, const ScoringOptions& o
   const bool without_adapter = options.request.without_adapter;
   const std::string model = without_adapter ? base_digest(*loaded->model, world.control())
                                             : model_digest(*loaded->model, world.control());
-  const std::string settings = settings_digest(*loaded, without_adapter);
+  const std::string settings = settings_digest(*loaded, loaded->source.adapter && !without_adapter);
   std::vector<ScoredSet> scored;
   loaded->sets->for_each_evaluator(
       [&](const std::string& set, const TokenStore& store, Evaluator& evaluator) {
