@@ -9,13 +9,13 @@
 #include <span>
 #include <string_view>
 
-#include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "launch/cli/tools.h"
 #include "training/loop/scoring.h"
 
@@ -38,7 +38,7 @@ struct ScoreArguments {
 
 void ScoreArguments::add_to(CLI::App& app) {
   app.add_option("CONFIG|RUN|MODEL", source,
-                 "configuration file, run's folder, or Hugging Face folder")
+                 "configuration file, run's folder, Hugging Face folder, or hf:OWNER/NAME")
       ->required();
   app.add_option("STORE|OVERRIDES", words,
                  "the store to score, in place of data.validation, and section.key=value");
@@ -71,13 +71,16 @@ std::string setting(const char* key, const std::string& value) {
 }
 
 // `named`: the model is that of the command line, and not the newest checkpoint of a run.
-Config read_config(const CLI::App& app, const ScoreArguments& arguments, bool& named) {
+Config read_config(const CLI::App& app, const ScoreArguments& arguments, World& world,
+                   bool& named) {
   std::string path = arguments.source;
   std::vector<std::string> settings;
-  if (fs::is_directory(path)) {
-    const std::string of_run = path + "/config.yaml";
-    if (!fs::exists(of_run)) settings.push_back(setting("model.path", path));
-    path = fs::exists(of_run) ? of_run : "";
+  const std::string of_run = path + "/config.yaml";
+  if (fs::exists(of_run)) {
+    path = of_run;
+  } else if (fs::is_directory(path) || path.starts_with("hf:")) {
+    settings.push_back(setting("model.path", path));
+    path = "";
   }
   for (const std::string& word : arguments.words) {
     if (is_override(word)) {
@@ -91,7 +94,8 @@ Config read_config(const CLI::App& app, const ScoreArguments& arguments, bool& n
   }
   named = std::ranges::any_of(
       settings, [](const std::string_view text) { return text.starts_with("model.path="); });
-  return load_config(path, settings);
+  ConfigArguments chosen = {.path = path, .overrides = settings};
+  return load_with_sources(chosen, &world);
 }
 
 nlohmann::ordered_json to_json(const ScoredSet& one) {
@@ -134,7 +138,7 @@ int run_log_probs(int argc, char** argv) {
     if (!parse_arguments(app, argc, argv)) return;
     if (!arguments.log_probs) reject_usage(app, "got neither --log-probs nor --tasks, wanted one");
     bool named = false;
-    const Config config = read_config(app, arguments, named);
+    const Config config = read_config(app, arguments, world, named);
     check_for_evaluation(config);
     start_logging(world.rank(), world.size(), "");
     ScoringOptions options;
