@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "launch/cli/arguments.h"

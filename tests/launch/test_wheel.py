@@ -1,20 +1,11 @@
 """A wheel installs into an environment that has torch, and works there without the checkout and without MPI."""
 
 import json
-import os
-import pathlib
 import re
 import subprocess
-import sys
-import sysconfig
-import venv
 
 import pytest
-
-REPO = pathlib.Path(__file__).resolve().parents[2]
-# --build=FOLDER, or --architectures=LIST with commas
-OPTION, VALUE = os.environ["PACKTRAIN_WHEEL_OPTIONS"].split("=")
-PATIENCE_S = 300
+from installed_wheel import REPO, Installed, build_wheel
 
 CONFIG = """
 model:
@@ -30,34 +21,7 @@ run: {output: run, max_steps: 3}
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([REPO / "launch" / "wheel", OPTION, VALUE.replace(",", ";"), folder], check=True)
-    (path,) = folder.iterdir()
-    return path
-
-
-class Installed:
-    """A new environment with the wheel. Its other packages are links to those of this Python, which saves 5 GB."""
-
-    def __init__(self, folder, wheel):
-        venv.create(folder, with_pip=False)
-        self.bin = folder / "bin"
-        self.site = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-        for package in pathlib.Path(sysconfig.get_path("purelib")).iterdir():
-            (self.site / package.name).symlink_to(package)
-        subprocess.run([sys.executable, "-m", "pip", "--python", self.bin / "python", "install", "--quiet", "--no-index",
-                        "--disable-pip-version-check", wheel], check=True)
-        self.package = self.site / "packtrain"
-        self.folder = folder / "work"
-        self.folder.mkdir()
-
-    def run(self, *words, code=0, **variables):
-        environment = {"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(self.folder), "OMP_NUM_THREADS": "1",
-                       "PYTHONDONTWRITEBYTECODE": "1", **variables}
-        done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False,
-                              timeout=PATIENCE_S)
-        assert done.returncode == code, done.stderr
-        return done.stdout
+    return build_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -102,17 +66,60 @@ def test_one_process_prepares_plans_trains_and_exports_without_mpi(installed, st
     assert (installed.folder / "model" / "model.safetensors").exists()
 
 
-def test_the_commands_from_a_configuration_to_a_model_card_are_installed(installed, store):
+TASK = """
+task: next_number
+dataset_path: json
+dataset_kwargs: {data_files: {test: questions.jsonl}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{asked}}"
+doc_to_choice: "{{answers}}"
+doc_to_target: right
+target_delimiter: ""
+metric_list: [{metric: acc}]
+"""
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
+CHECK = """
+import json, peft, torch, transformers
+base = transformers.AutoModelForCausalLM.from_pretrained("hf", dtype=torch.float32)
+merged = transformers.AutoModelForCausalLM.from_pretrained("merged", dtype=torch.float32)
+tokens = transformers.AutoTokenizer.from_pretrained("merged")("The number after 7 is", return_tensors="pt")
+with torch.no_grad():
+    before = base(**tokens).logits
+    adapted = peft.PeftModel.from_pretrained(base, "tuned/adapter")(**tokens).logits
+    print(json.dumps([float((merged(**tokens).logits - adapted).abs().max()), float((adapted - before).abs().max())]))
+"""
+
+
+def test_a_model_is_tuned_asked_scored_exported_and_loaded_without_a_network(installed, store):
+    """The README's first commands, on a model that is made here."""
+    run = lambda *words: installed.run(*words, **OFFLINE)  # noqa: E731
+    run("packtrain", "train", "config.yaml", "run.output=base")
+    run("packtrain", "export", "base", "--out", "hf", "--tokenizer", "tokenizer", "--dtype", "float32")
+    said = run("packtrain", "tune", "hf", "texts.jsonl", "--out", "tuned", "--lora", "run.num_epochs=2",
+               "optimizer.learning_rate=1e-2", "metrics.serve=false")
+    before, after = map(float, re.search(r"validation loss: ([\d.]+) before, ([\d.]+) after", said).groups())
+    assert after < before
+    assert run("packtrain", "chat", "tuned/run", "--prompt", "The number", "--device", "cpu", "--compare").startswith("--- base\n")
+    questions = [{"asked": f"The number after {number} is", "answers": [f" {number + 1}.", " green."], "right": 0}
+                 for number in range(8)]
+    (installed.folder / "questions.jsonl").write_text("\n".join(map(json.dumps, questions)) + "\n")
+    (installed.folder / "tasks").mkdir()
+    (installed.folder / "tasks" / "next_number.yaml").write_text(TASK)
+    run("packtrain", "score", "tuned/run", "--best", "--tasks", "next_number", "--include-path", "tasks", "--out", "scores.json")
+    assert json.loads((installed.folder / "scores.json").read_text())["results"]["next_number"]["acc,none"] > 0.5
+    run("packtrain", "merge", "hf", "tuned/adapter", "--out", "merged", "--dtype", "float32")
+    difference, learned = json.loads(run("python", "-c", CHECK).splitlines()[-1])
+    assert difference < 1e-4 < learned
+    assert "library_name: peft" in run("packtrain", "push", "tuned/adapter", "hf:me/tiny", "--card-only")
+
+
+def test_a_configuration_of_another_trainer_becomes_one_that_is_accepted(installed, store):
     (installed.folder / "theirs.yaml").write_text("base_model: ./model\nlearning_rate: 1e-4\n"
                                                   "datasets: [{path: ./texts.jsonl, type: completion}]\n")
     installed.run("packtrain", "import", "theirs.yaml", "--out", "ours.yaml")
     assert (installed.folder / "ours.yaml").exists()
-    installed.run("packtrain", "train", "config.yaml", "run.output=base")
-    installed.run("packtrain", "export", "base", "--out", "hf", "--tokenizer", "tokenizer", "--dtype", "float32")
-    installed.run("packtrain", "tune", "hf", "texts.jsonl", "--out", "tuned", "--lora", "run.max_steps=2", "metrics.serve=false")
-    said = installed.run("packtrain", "chat", "tuned/run", "--prompt", "The number", "--device", "cpu", "--compare")
-    assert said.startswith("--- base\n")
-    assert "library_name: peft" in installed.run("packtrain", "push", "tuned/adapter", "hf:me/tiny", "--card-only")
+    installed.run("packtrain", "config", "ours.yaml")
 
 
 def test_the_launcher_starts_the_installed_program(installed, store):
