@@ -80,16 +80,19 @@ def train(program: str, config: str, num_ranks: int):
     run_stoppable(command, "train")
 
 
-def export(arguments: argparse.Namespace, program: str, run: dict, stores: Stores) -> str:
+def export_command(run: dict, out: str, *options: str) -> list[str]:
+    best = ["--best"] if run["checkpoint"].get("keep_best") and run["data"].get("validation") else []
+    return ["export", run["run"]["output"], "--out", out, *best, *options]
+
+
+def export(arguments: argparse.Namespace, program: str, run: dict, whole: list[str]) -> str:
     out = os.path.join(arguments.out, "adapter" if arguments.lora else "model")
     if not os.path.isdir(out):
-        best = ["--best"] if run["checkpoint"].get("keep_best") and run["data"].get("validation") else []
-        tokenizer = [] if arguments.lora else ["--tokenizer", os.path.join(stores.train, "tokenizer")]
-        run_program(program, ["export", run["run"]["output"], "--out", out, *best, *tokenizer])
+        run_program(program, export_command(run, out, *([] if arguments.lora else whole)))
     return out
 
 
-def report(arguments: argparse.Namespace, model: str, run: str, out: str):
+def report(arguments: argparse.Namespace, run: str, out: str, merge: list[str]):
     losses = [line["validation_loss"] for line in read_history(run).evaluations]
     if losses:
         best = min(losses[1:] or losses)
@@ -98,7 +101,7 @@ def report(arguments: argparse.Namespace, model: str, run: str, out: str):
     print(f"{os.path.join(arguments.out, 'config.yaml')}: the configuration; {run}: the run")
     lines = [["packtrain", "chat", run, "--best", "--compare"], ["packtrain", "report", run]]
     if arguments.lora:
-        lines.append(["packtrain", "merge", model, out, "--out", os.path.join(arguments.out, "merged")])
+        lines.append(["packtrain", *merge])
     lines.append(["packtrain", "push", out, "hf:OWNER/NAME", "--card-only"])
     print("Then:")
     for words in lines:
@@ -117,8 +120,11 @@ def main():
         chosen.override(run, arguments.settings)
         config = write_config(arguments, program, chosen.to_yaml(run))
         train(program, config, arguments.ranks or max(1, num_gpus))
-        out = export(arguments, program, run, stores)
-        report(arguments, model, run["run"]["output"], out)
+        whole = ["--tokenizer", os.path.join(stores.train, "tokenizer")]
+        out = export(arguments, program, run, whole)
+        # Not `packtrain merge`: it knows no run, so neither the end tokens nor the template of the data.
+        merge = export_command(run, os.path.join(arguments.out, "merged"), "--merge", *whole)
+        report(arguments, run["run"]["output"], out, merge)
 
 
 if __name__ == "__main__":

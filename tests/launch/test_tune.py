@@ -71,10 +71,20 @@ def test_an_adapter_is_written_that_peft_loads(folder, adapter):
 @pytest.mark.parametrize("out, kind", [("whole", "whole"), ("lora", "adapter")])
 def test_what_is_written_at_the_end_can_be_run(folder, out, kind, request):
     lines = re.findall(r"^  packtrain (.+)$", request.getfixturevalue(kind).stdout, re.MULTILINE)
-    assert [line.split()[0] for line in lines] == ["chat", "report", *(["merge"] if kind == "adapter" else []), "push"]
+    assert [line.split()[0] for line in lines] == ["chat", "report", *(["export"] if kind == "adapter" else []), "push"]
     for line in lines:
         words = line.split() + (["--prompt", "a", "--device", "cpu", "--max-new-tokens", "4"] if line[:4] == "chat" else [])
         packtrain(*words, cwd=folder)
+
+
+def test_the_merged_model_has_the_end_tokens_of_the_data(folder):
+    write_conversations(folder / "turns.jsonl")
+    done = tune(folder, "--out", "turns", "--lora", *FAST, "run.max_steps=1", data="turns.jsonl")
+    packtrain(*re.search(r"^  packtrain (export .+)$", done.stdout, re.MULTILINE).group(1).split(), cwd=folder)
+    added = json.loads((folder / "model" / "tokenizer.json").read_text())["added_tokens"]
+    end = next(token["id"] for token in added if token["content"] == "<|end|>")
+    configs = [json.loads((folder / place / "config.json").read_text()) for place in ("model", "turns/merged")]
+    assert [config["eos_token_id"] for config in configs] == [0, [0, end]]
 
 
 def test_its_configuration_is_one_of_train(folder, whole):
