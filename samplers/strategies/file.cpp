@@ -33,8 +33,8 @@ void check_header(const PlanFile& file, const Selection& selection, const PlanOp
   throw Error(ErrorCategory::kConfig,
               fmt::format("{}: the plan is for {} rank{}, but this run has {}", file.path(),
                           num_ranks, num_ranks == 1 ? "" : "s", options.num_ranks),
-              "Start that many ranks, or make the plan for this number. Steps without ranks "
-              "({\"examples\": [...]}) serve any number.");
+              "Start that many ranks (`plan --ranks`), or make the plan for this number. Steps "
+              "without ranks ({\"examples\": [...]}) serve any number.");
 }
 
 // Checks the epochs of a plan file, one after another.

@@ -67,6 +67,16 @@ def test_a_plan_for_two_ranks_is_refused_by_one(lab, copied):
     assert code == 64 and "the plan is for 2 ranks, but this run has 1" in err and "serve any number" in err, err
 
 
+def test_ranks_with_different_files_are_refused(lab, copied):
+    lines = copied.read_text().splitlines(keepends=True)
+    for rank, chosen in enumerate((lines, [lines[0], lines[2], lines[1], *lines[3:]])):
+        (lab.folder / f"host-{rank}").mkdir()
+        (lab.folder / f"host-{rank}" / "plan.jsonl").write_text("".join(chosen))
+    folders = {rank: {"--chdir": lab.folder / f"host-{rank}"} for rank in (0, 1)}  # an option of env
+    code, _, err = lab.finish(lab.start("different", *from_file("plan.jsonl"), ranks=2, rank_environment=folders))
+    assert code == 65 and "these are different plans" in err, err
+
+
 def test_steps_without_ranks_train_on_any_number_of_ranks(lab, copied):
     lines = [json.loads(line) for line in copied.read_text().splitlines()]
     path = lab.folder / "steps.jsonl"

@@ -72,11 +72,17 @@ def test_steps_of_the_caller_are_written_with_the_digest_of_the_program(plan, tm
     assert packtrain.read_plan(tmp_path / "steps.jsonl").ranks is None
 
 
-def test_numbers_of_numpy_are_written_as_numbers(tmp_path):
+def test_arrays_and_numbers_of_numpy_are_written_as_lists_of_numbers(tmp_path):
     numpy = pytest.importorskip("numpy")
     order = numpy.arange(4)
-    packtrain.write_plan(tmp_path / "plan.jsonl", [list(order[:2]), list(order[2:])], numpy.array([4, 5, 6, 7]))
+    packtrain.write_plan(tmp_path / "plan.jsonl", [list(order[:2]), order[2:]], numpy.array([4, 5, 6, 7]))
     assert packtrain.read_plan(tmp_path / "plan.jsonl").steps == [[0, 1], [2, 3]]
+
+
+def test_a_step_of_other_things_is_an_error(tmp_path):
+    with pytest.raises(packtrain.PlanError, match="wanted numbers of examples"):
+        packtrain.write_plan(tmp_path / "plan.jsonl", [[0, {1}]], [5, 6])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_of_another_kind_is_no_plan(tmp_path):

@@ -8,6 +8,8 @@
 #include "collators/collator.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
+#include "parallel/communicators/collectives.h"
+#include "samplers/plan_file/plan_file.h"
 #include "training/plan/plan_continuation.h"
 #include "training/plan/plan_source.h"
 #include "training/plan/run_memory.h"
@@ -45,6 +47,23 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
   return largest;
 }
 
+// All ranks read the file, and each plans for all.
+void require_same_plan_file(const PlanOptions& options, World& world) {
+  if (options.plan_file == nullptr) return;
+  const std::string& digest = options.plan_file->digest();
+  const std::string first = broadcast_text(digest, 0, world.control());
+  const std::string first_host = broadcast_text(world.host(), 0, world.control());
+  std::optional<Error> failure;
+  if (digest != first) {
+    failure = Error(ErrorCategory::kData,
+                    fmt::format("{} on host {} has digest {}, on host {} {}: these are different "
+                                "plans",
+                                options.plan_file->path(), world.host(), digest, first_host, first),
+                    "Give all hosts the same file.");
+  }
+  throw_first_rank_error(failure, world.control());
+}
+
 // A plan file has no other way through the rest of an epoch.
 bool is_of_file(const PlanSettings& settings) {
   return std::ranges::any_of(
@@ -76,6 +95,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   const int num_ranks = mesh_.data_parallel_size();
   const RunMemory memory = choose_run_memory(config_, decoder, store, resumed, device, world);
   PlanOptions options = plan_options(config, decoder, num_ranks, memory.max_tokens);
+  require_same_plan_file(options, world);
   const std::string fingerprint =
       share_fingerprint(store, world.local_rank(), world.host(), world.control());
   const PlanSettings settings = plan_settings(config, options, fingerprint, store.content_digest());

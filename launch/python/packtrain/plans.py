@@ -30,6 +30,13 @@ def _digest(lengths: Iterable[int]) -> str:
     return hashlib.blake2b(numbers.tobytes(), digest_size=16).hexdigest()
 
 
+def _plain(value):
+    """Arrays and numbers of numpy as lists and numbers of Python."""
+    if not hasattr(value, "tolist"):
+        raise PlanError(f"a step has {value!r}, wanted numbers of examples and lists of them")
+    return value.tolist()
+
+
 @dataclass(frozen=True)
 class Plan:
     """The steps of each epoch. All are whole (`ranks` is their number of ranks), or none is (`ranks` is None)."""
@@ -50,18 +57,22 @@ class Plan:
         header = {"packtrain_plan": VERSION, "num_examples": self.num_examples, "ranks": self.ranks,
                   "lengths": self.lengths, "leaves_examples_out": self.leaves_examples_out}
         temporary = f"{os.fspath(path)}.tmp"
-        with open(temporary, "w", encoding="utf-8") as stream:
-            self._write_line(stream, {key: value for key, value in header.items() if value})
-            for epoch, steps in enumerate(self.epochs):
-                if epoch > 0:
-                    self._write_line(stream, {"epoch": epoch})
-                for step in steps:
-                    self._write_line(stream, {"examples" if self.ranks is None else "ranks": step})
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "w", encoding="utf-8") as stream:
+                self._write_line(stream, {key: value for key, value in header.items() if value})
+                for epoch, steps in enumerate(self.epochs):
+                    if epoch > 0:
+                        self._write_line(stream, {"epoch": epoch})
+                    for step in steps:
+                        self._write_line(stream, {"examples" if self.ranks is None else "ranks": step})
+            os.replace(temporary, path)
+        except PlanError:
+            os.unlink(temporary)
+            raise
 
     @staticmethod
     def _write_line(stream, value) -> None:
-        stream.write(json.dumps(value, separators=(",", ":"), default=int) + "\n")  # int: numbers of numpy
+        stream.write(json.dumps(value, separators=(",", ":"), default=_plain) + "\n")
 
 
 def make_plan(epochs: Sequence[Iterable[Step]], lengths: Sequence[int], leaves_examples_out: bool = False) -> Plan:

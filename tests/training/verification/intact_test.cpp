@@ -15,7 +15,9 @@ std::string plan_of_all_examples(std::int64_t num_examples) {
   std::iota(examples.begin(), examples.end(), 0);
   PlanFileStep step;
   step.ranks = {{examples}};
-  return plan_file_header_line({.num_examples = num_examples}) + plan_file_step_line(step, false);
+  PlanFileHeader header;
+  header.num_examples = num_examples;
+  return plan_file_header_line(header) + plan_file_step_line(step, false);
 }
 
 TEST_F(Verification, PassesWithEveryStrategyAndPrecision) {
