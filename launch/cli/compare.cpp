@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
-#include "framework/config/schema.h"
+#include "framework/config/strategy.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/logging.h"
@@ -21,28 +22,37 @@ namespace packtrain {
 namespace {
 
 constexpr const char* kPlotTool = "plot_compare.py";
+constexpr std::uint64_t kMaxSeeds = 1000;
 
-// All values of batch.strategy.
+// All values of batch.strategy that need no file.
 std::vector<std::string> all_strategies() {
-  Config config;
-  for (const Field& field : fields_of(config)) {
-    if (field.name == "batch.strategy") return field.choices;
+  std::vector<std::string> names;
+  for (const StrategyTraits& strategy : kStrategyTraits) {
+    if (!strategy.has_plan_file) names.emplace_back(strategy.name);
   }
-  throw Error(ErrorCategory::kInternal, "batch.strategy is missing from the table of keys");
+  return names;
 }
 
 struct CompareArguments {
   ConfigArguments config;
   ComparisonOptions options;
   std::string strategies = fmt::format("{}", fmt::join(all_strategies(), ","));
+  std::string varied;
+  std::string seeds = "1";
   bool as_json = false;
 
   void add_to(CLI::App& app) {
     config.add_to(app);
-    app.add_option("--strategies", strategies, "which, with commas (default: all)")
-        ->type_name("NAME,...");
-    app.add_option("--seeds", options.num_seeds, "runs a strategy: run.seed, run.seed + 1, ...")
-        ->check(CLI::Range(1, 1000));
+    CLI::Option* const of_strategies =
+        app.add_option("--strategies", strategies, "which, with commas (default: all but file)")
+            ->type_name("NAME,...");
+    app.add_option("--vary", varied,
+                   "values of another key instead of strategies; differences are to the first one")
+        ->type_name("KEY=VALUE,...")
+        ->excludes(of_strategies);
+    app.add_option("--seeds", seeds,
+                   "runs a value: a number N for run.seed, run.seed + 1, ..., or seeds with commas")
+        ->type_name("N or SEED,...");
     app.add_option("--out", options.output, "folder of runs and results (default run.output)")
         ->type_name("DIR");
     app.add_flag("--equal-tokens", options.equal_tokens,
@@ -51,21 +61,48 @@ struct CompareArguments {
     app.add_option("--device-time", options.device_time_s,
                    "seconds of training steps to compare at (default: the least of any run)")
         ->check(positive_number());
+    app.add_option("--target-loss", options.target_loss,
+                   "validation loss: report seconds and joules until a run reaches it");
     app.add_flag("--json", as_json, "print one JSON object");
     app.footer(
         "Examples:\n"
         "  launch/packtrain-run -n 2 compare my.yaml --strategies padding,balanced --seeds 3\n"
+        "  packtrain compare my.yaml --vary optimizer.learning_rate=1e-5,2e-5 --seeds 5\n"
         "  packtrain compare --plot DIR     draws DIR/compare.svg again");
   }
 
-  void finish() {
+  void finish(const CLI::App& app) {
     options.config_path = config.path;
     options.overrides = config.overrides;
-    options.strategies = CLI::detail::split(strategies, ',');
+    options.varied.values = CLI::detail::split(strategies, ',');
+    if (!varied.empty()) options.varied = parse_varied_key(varied);
+    read_seeds(app);
+  }
+
+  void read_seeds(const CLI::App& app) {
+    std::vector<std::uint64_t> numbers;
+    for (const std::string& text : CLI::detail::split(seeds, ',')) {
+      std::uint64_t number = 0;
+      if (!CLI::detail::lexical_cast(text, number)) {
+        reject_usage(app, fmt::format("--seeds: got '{}', wanted a number", text));
+      }
+      if (std::ranges::find(numbers, number) != numbers.end()) {
+        reject_usage(app, fmt::format("--seeds: {} is given twice", number));
+      }
+      numbers.push_back(number);
+    }
+    if (numbers.size() > 1) {
+      options.seeds = numbers;
+      return;
+    }
+    if (numbers.front() < 1 || numbers.front() > kMaxSeeds) {
+      reject_usage(app, fmt::format("--seeds: got {}, wanted 1 to {}", seeds, kMaxSeeds));
+    }
+    options.num_seeds = static_cast<int>(numbers.front());
   }
 };
 
-std::string results_folder(const std::vector<StrategyRun>& runs) {
+std::string results_folder(const std::vector<VariantRun>& runs) {
   return std::filesystem::path(runs.front().config.run.output).parent_path().string();
 }
 
@@ -104,14 +141,15 @@ int run_compare(int argc, char** argv) {
   std::string drawn;  // on rank 0, when there are results to draw
   const int exit_code = in_world([&](World& world) {
     CLI::App app(
-        "Trains each strategy from the same start on the same data, one after the other, and "
-        "prints speed, memory, steps, padding, utilisation and losses: at the end, at equal "
-        "optimizer steps and at equal device time. Started again, it continues where it stopped.",
+        "Trains each strategy, or each value of another key, from the same start on the same "
+        "data, one after the other. Prints speed, memory, steps, padding, utilisation, energy and "
+        "losses: at the end, at equal optimizer steps and at equal device time. With several seeds "
+        "it also prints paired differences. Started again, it continues where it stopped.",
         "packtrain compare");
     CompareArguments arguments;
     arguments.add_to(app);
     if (!parse_arguments(app, argc, argv)) return;
-    arguments.finish();
+    arguments.finish(app);
     start_logging(world.rank(), world.size(), "");
     const auto runs = plan_comparison(arguments.options, find_hosts(world));
     const auto comparison = run_comparison(runs, arguments.options, world);

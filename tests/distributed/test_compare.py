@@ -121,3 +121,62 @@ def test_without_python_everything_but_the_plot_is_there(lab, monkeypatch):
     assert "packtrain compare --plot" in err
     assert out.splitlines()[1].startswith("balanced")
     assert (folder / "compare.csv").exists() and not (folder / "compare.svg").exists()
+
+
+def seconds_to(target, run):
+    """Where straight lines between evaluations first reach the target."""
+    points = [(point["device_seconds"], point["validation_loss"]) for point in run["evaluations"]]
+    for before, after in zip([points[0], *points], points):
+        if after[1] <= target:
+            share = 0 if after is before else (before[1] - target) / (before[1] - after[1])
+            return before[0] + share * (after[0] - before[0])
+    return None
+
+
+def test_values_of_another_key_are_compared_in_pairs_of_seeds(lab):
+    rates = ["3e-3", "1e-4"]
+    words = ["--vary", f"optimizer.learning_rate={','.join(rates)}", "--seeds", "5,9", "run.max_steps=8", "--json"]
+    code, out, err = lab.finish(compare(lab, "varied", *words, ranks=1))
+    assert code == 0, err
+    report = json.loads(out)
+    final = {(run["strategy"], run["seed"]): run["evaluations"][-1]["validation_loss"] for run in report["runs"]}
+    assert set(final) == {(rate, seed) for rate in rates for seed in (5, 9)}
+    differences = [final["1e-4", seed] - final["3e-3", seed] for seed in (5, 9)]
+    first, second = report["strategies"]
+    assert first["difference_to_first"]["validation_loss"] is None
+    found = second["difference_to_first"]["validation_loss"]
+    assert found["mean"] == pytest.approx(sum(differences) / 2)
+    # Of two differences a and b, s / sqrt(2) is |a - b| / 2; t(0.975, 1) is 12.7062 and t(0.8, 1) 1.3764.
+    error = abs(differences[0] - differences[1]) / 2
+    assert found["half_interval_95"] == pytest.approx(12.7062 * error, rel=1e-4)
+    assert found["smallest_detectable"] == pytest.approx((12.7062 + 1.3764) * error, rel=1e-4)
+    assert first["seconds_to_target"] is None
+    folder = lab.folder / "runs" / "varied"
+    assert (folder / "learning_rate-3e-3-seed-9" / "metrics.jsonl").exists()
+    assert "optimizer.learning_rate" in (folder / "compare.md").read_text().splitlines()[0]
+
+
+def test_the_time_to_a_loss_is_where_all_seeds_have_reached_it(lab):
+    words = ["--strategies", "padding,balanced", "--seeds", "2", "run.max_steps=10", "--json"]
+    code, out, err = lab.finish(compare(lab, "reached", *words, ranks=1))
+    assert code == 0, err
+    padding = [run for run in json.loads(out)["runs"] if run["strategy"] == "padding"]
+    target = max(min(point["validation_loss"] for point in run["evaluations"]) for run in padding)
+    config = lab.folder / "reached.yaml"
+    code, out, err = lab.finish(compare(lab, "reached", *words, "--target-loss", repr(target), ranks=1, config=config))
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["target_loss"] == target
+    for figures in report["strategies"]:
+        seconds = [seconds_to(target, run) for run in report["runs"] if run["strategy"] == figures["strategy"]]
+        found = figures["seconds_to_target"]
+        assert None in seconds if found is None else found["mean"] == pytest.approx(sum(seconds) / 2)
+    assert report["strategies"][0]["seconds_to_target"]["mean"] > 0
+
+
+def test_a_key_that_a_comparison_sets_itself_does_not_vary(lab):
+    code, _, err = lab.finish(compare(lab, "fixed-key", "--vary", "run.seed=1,2"))
+    assert code == 64 and "run.seed cannot vary" in err, err
+    code, _, err = lab.finish(compare(lab, "fixed-key", "--vary", "optimizer.learning_rate=1e-3,high"))
+    assert code == 64 and "high" in err, err
+    assert not (lab.folder / "runs" / "fixed-key").exists()

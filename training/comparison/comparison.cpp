@@ -11,7 +11,7 @@
 namespace packtrain {
 namespace {
 
-constexpr const char* kBaseline = "padding";
+constexpr const char* kPadding = "padding";
 
 using Figure = std::optional<double>;
 using FigureOfRun = std::function<Figure(const ComparedRun&)>;
@@ -72,11 +72,11 @@ double training_loss(const RunHistory& history) {
   return loss / tokens;
 }
 
-// Counts over all runs of a strategy.
-std::int64_t count_left_out(const std::string& strategy, const Comparison& comparison) {
+// Counts over all runs of a variant.
+std::int64_t count_left_out(const std::string& variant, const Comparison& comparison) {
   std::int64_t count = 0;
   for (const ComparedRun& run : comparison.runs) {
-    if (run.strategy != strategy) continue;
+    if (run.variant != variant) continue;
     count += std::ranges::count_if(
         last_steps(run.history), [](const StepRecord& step) { return !std::isfinite(step.loss); });
   }
@@ -89,30 +89,81 @@ Figure final_validation_loss(const RunHistory& history) {
   return at_end ? Figure(evaluations.back().loss) : std::nullopt;
 }
 
-// Speed relative to the run of strategy padding with the same seed.
-Figure speedup(const ComparedRun& run, std::span<const ComparedRun> runs) {
-  const auto baseline = std::ranges::find_if(runs, [&](const ComparedRun& other) {
-    return other.strategy == kBaseline && other.seed == run.seed;
-  });
-  if (baseline == runs.end()) return std::nullopt;
+const ComparedRun* find_run(const std::string& variant, std::uint64_t seed,
+                            std::span<const ComparedRun> runs) {
+  const auto found = std::ranges::find_if(
+      runs, [&](const ComparedRun& run) { return run.variant == variant && run.seed == seed; });
+  return found == runs.end() ? nullptr : &*found;
+}
+
+// Speed relative to the baseline's run with the same seed.
+Figure speedup(const ComparedRun& run, const Comparison& comparison) {
+  const ComparedRun* baseline = find_run(comparison.baseline, run.seed, comparison.runs);
+  if (baseline == nullptr) return std::nullopt;
   return tokens_per_second(run.history) / tokens_per_second(baseline->history);
 }
 
-StrategyFigures figures_of(const std::string& strategy, const Comparison& comparison) {
+Figure joules(const ComparedRun& run) {
+  return run.energy.empty() ? Figure() : run.energy.back().y;
+}
+
+Figure seconds_to(Figure target, const ComparedRun& run) {
+  if (!target) return std::nullopt;
+  return first_at_most(loss_over_seconds(run.history), *target);
+}
+
+Figure joules_to(Figure target, const ComparedRun& run) {
+  if (!target) return std::nullopt;
+  const Figure step = first_at_most(loss_over_steps(run.history), *target);
+  return step ? interpolate(run.energy, *step) : std::nullopt;
+}
+
+// Nothing unless each seed has a finite value of both.
+std::optional<PairedDifference> difference_of(const std::string& variant,
+                                              const Comparison& comparison,
+                                              const FigureOfRun& figure) {
+  const std::string& first = comparison.runs.front().variant;
+  if (variant == first) return std::nullopt;
+  std::vector<double> differences;
+  for (const ComparedRun& run : comparison.runs) {
+    if (run.variant != variant) continue;
+    const ComparedRun* const other = find_run(first, run.seed, comparison.runs);
+    const Figure value = figure(run);
+    const Figure of_first = other == nullptr ? Figure() : figure(*other);
+    if (!value || !of_first || !std::isfinite(*value - *of_first)) return std::nullopt;
+    differences.push_back(*value - *of_first);
+  }
+  return paired_difference(differences);
+}
+
+VariantDifferences differences_of(const std::string& variant, const Comparison& comparison) {
+  using Run = const ComparedRun&;
+  VariantDifferences found;
+  found.validation_loss = difference_of(variant, comparison,
+                                        [](Run run) { return final_validation_loss(run.history); });
+  found.training_loss =
+      difference_of(variant, comparison, [](Run run) { return training_loss(run.history); });
+  found.device_seconds = difference_of(variant, comparison,
+                                       [](Run run) { return device_seconds(run.history).back(); });
+  found.joules = difference_of(variant, comparison, joules);
+  return found;
+}
+
+VariantFigures figures_of(const std::string& variant, const Comparison& comparison) {
   const auto over_seeds = [&](const FigureOfRun& figure) {
     std::vector<Figure> values;
     for (const ComparedRun& run : comparison.runs) {
-      if (run.strategy == strategy) values.push_back(figure(run));
+      if (run.variant == variant) values.push_back(figure(run));
     }
     return statistic(values);
   };
   using Run = const ComparedRun&;
   const double equal_steps = static_cast<double>(comparison.equal_steps);
-  StrategyFigures figures;
-  figures.strategy = strategy;
+  VariantFigures figures;
+  figures.variant = variant;
   figures.tokens_per_second_per_device =
       over_seeds([&](Run run) { return tokens_per_second(run.history) / comparison.num_ranks; });
-  figures.speedup = over_seeds([&](Run run) { return speedup(run, comparison.runs); });
+  figures.speedup = over_seeds([&](Run run) { return speedup(run, comparison); });
   figures.peak_memory_gib = over_seeds([](Run run) { return peak_memory_gib(run.history); });
   figures.num_steps =
       over_seeds([](Run run) { return static_cast<double>(run.history.steps.size()); });
@@ -120,13 +171,18 @@ StrategyFigures figures_of(const std::string& strategy, const Comparison& compar
   figures.padding_fraction = over_seeds([](Run run) { return padding_fraction(run.history); });
   figures.cost_utilization = over_seeds([](Run run) { return run.cost_utilization; });
   figures.training_loss = over_seeds([](Run run) { return training_loss(run.history); });
-  figures.num_losses_left_out = count_left_out(strategy, comparison);
+  figures.num_losses_left_out = count_left_out(variant, comparison);
   figures.validation_loss = over_seeds([](Run run) { return final_validation_loss(run.history); });
   figures.loss_at_equal_steps =
       over_seeds([&](Run run) { return interpolate(loss_over_steps(run.history), equal_steps); });
   figures.loss_at_equal_time = over_seeds([&](Run run) {
     return interpolate(loss_over_seconds(run.history), comparison.equal_seconds);
   });
+  const Figure target = comparison.target_loss;
+  figures.seconds_to_target = over_seeds([&](Run run) { return seconds_to(target, run); });
+  figures.joules_to_target = over_seeds([&](Run run) { return joules_to(target, run); });
+  figures.joules = over_seeds(joules);
+  figures.differences = differences_of(variant, comparison);
   return figures;
 }
 
@@ -169,24 +225,28 @@ std::vector<CurvePoint> loss_over_seconds(const RunHistory& history) {
 }
 
 Comparison compare_runs(std::vector<ComparedRun> runs, int num_ranks,
-                        std::optional<double> device_time_s) {
+                        const ComparisonRequest& request) {
   Comparison comparison;
+  comparison.key = request.key;
+  comparison.target_loss = request.target_loss;
   comparison.num_ranks = num_ranks;
   comparison.equal_steps = std::numeric_limits<std::int64_t>::max();
   comparison.equal_seconds = std::numeric_limits<double>::infinity();
-  std::vector<std::string> strategies;
+  std::vector<std::string> variants;
   for (const ComparedRun& run : runs) {
     const auto num_steps = static_cast<std::int64_t>(run.history.steps.size());
     comparison.equal_steps = std::min(comparison.equal_steps, num_steps);
     comparison.equal_seconds =
         std::min(comparison.equal_seconds, device_seconds(run.history).back());
-    add_once(strategies, run.strategy);
+    add_once(variants, run.variant);
     add_once(comparison.seeds, run.seed);
   }
-  if (device_time_s) comparison.equal_seconds = *device_time_s;
+  if (request.device_time_s) comparison.equal_seconds = *request.device_time_s;
+  const bool is_strategy = comparison.key == ComparisonRequest().key;
+  comparison.baseline = is_strategy ? kPadding : variants.front();
   comparison.runs = std::move(runs);
-  for (const std::string& strategy : strategies) {
-    comparison.strategies.push_back(figures_of(strategy, comparison));
+  for (const std::string& variant : variants) {
+    comparison.variants.push_back(figures_of(variant, comparison));
   }
   return comparison;
 }

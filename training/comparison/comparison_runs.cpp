@@ -14,6 +14,7 @@
 #include "framework/data/token_store.h"
 #include "samplers/planner.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/comparison/energy_log.h"
 #include "training/loop/run.h"
 #include "training/plan/plan_source.h"
 #include "training/plan/plan_summary.h"
@@ -68,15 +69,15 @@ Config load_with(const ComparisonOptions& options, std::vector<std::string> more
   return load_config(options.config_path, overrides);
 }
 
-// The configuration of one strategy, without seed and folder.
-Config strategy_config(const ComparisonOptions& options, const std::string& strategy,
-                       const RankHosts& hosts) {
-  const std::string chosen = "batch.strategy=" + strategy;
+// The configuration of one value, without seed and folder.
+Config variant_config(const ComparisonOptions& options, const std::string& value,
+                      const RankHosts& hosts) {
+  const std::string chosen = options.varied.override_with(value);
   const Config config = load_with(options, {chosen});
-  const bool in_tokens = traits_of(config.batch.strategy).makes_own_steps;
+  const bool in_tokens = traits_of(config.batch.strategy).counts_tokens();
   if (!options.equal_tokens || !in_tokens || !config.batch.global_batch_size) return config;
-  const Config whole =
-      load_with(options, {std::string("batch.strategy=") + traits_of(kDefaultStrategy).name});
+  const Config whole = load_with(
+      options, {chosen, std::string("batch.strategy=") + traits_of(kDefaultStrategy).name});
   const double rows =
       survey(whole, hosts).tokens_per_step / static_cast<double>(config.data.max_length);
   const auto tokens = std::max(1LL, std::llround(rows)) * config.data.max_length;
@@ -84,21 +85,25 @@ Config strategy_config(const ComparisonOptions& options, const std::string& stra
                              fmt::format("batch.global_batch_tokens={}", tokens)});
 }
 
-// Adds the strategy's name to errors of `plan`.
+// "strategy balanced", or "optimizer.learning_rate 1e-5".
+std::string label_of(const VariedKey& varied, const std::string& value) {
+  return (varied.is_strategy() ? "strategy" : varied.key) + " " + value;
+}
+
+// Adds the name of a variant to errors of `plan`.
 template <class Plan>
-auto naming(const std::string& strategy, const Plan& plan) {
+auto naming(const std::string& label, const Plan& plan) {
   try {
     return plan();
   } catch (const Error& error) {
-    throw Error(error.category(), fmt::format("strategy {}: {}", strategy, error.message()),
-                error.advice());
+    throw Error(error.category(), fmt::format("{}: {}", label, error.message()), error.advice());
   }
 }
 
-void set_evaluations(std::vector<StrategyRun>& runs) {
-  const auto shortest = std::ranges::min_element(runs, {}, &StrategyRun::num_steps);
+void set_evaluations(std::vector<VariantRun>& runs) {
+  const auto shortest = std::ranges::min_element(runs, {}, &VariantRun::num_steps);
   const std::int64_t every = std::max<std::int64_t>(1, shortest->num_steps / kEvaluations);
-  for (StrategyRun& run : runs) {
+  for (VariantRun& run : runs) {
     const bool wanted =
         !run.config.data.validation.empty() && run.config.run.evaluate_steps.is_never();
     if (wanted) run.config.run.evaluate_steps = every;
@@ -106,15 +111,15 @@ void set_evaluations(std::vector<StrategyRun>& runs) {
 }
 
 // A run that exists in the folder is continued, or used if finished, only when it is the same run.
-void check_folder(const StrategyRun& run, int num_ranks) {
+void check_folder(const VariantRun& run, const VariedKey& varied, int num_ranks) {
   const std::string& folder = run.config.run.output;
   const std::string path = folder + "/config.yaml";
   const char* const advice = "Give another folder with --out, or remove this one.";
   if (!std::filesystem::exists(path)) return;
   if (read_text(path, ErrorCategory::kConfig) != dump_config(run.config)) {
     throw Error(ErrorCategory::kConfig,
-                fmt::format("{} holds a run with other settings than strategy {} has now", path,
-                            run.strategy),
+                fmt::format("{} holds a run with other settings than {} has now", path,
+                            label_of(varied, run.variant)),
                 advice);
   }
   const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
@@ -128,8 +133,28 @@ void check_folder(const StrategyRun& run, int num_ranks) {
               advice);
 }
 
+// `k`: number of the seed.
+VariantRun plan_run(const ComparisonOptions& options, const std::string& value, std::int64_t k,
+                    const RankHosts& hosts) {
+  VariantRun run;
+  run.variant = value;
+  run.config = variant_config(options, value, hosts);
+  check_for_training(run.config);
+  require_one_adapter(run.config, "`packtrain compare`");
+  const auto offset = static_cast<std::uint64_t>(k);
+  run.seed = options.seeds.empty() ? run.config.run.seed + offset : options.seeds[offset];
+  run.config.run.seed = run.seed;
+  const std::string& root = options.output.empty() ? run.config.run.output : options.output;
+  run.config.run.output =
+      fmt::format("{}/{}-seed-{}", root, options.varied.folder_of(value), run.seed);
+  const Surveyed surveyed = survey(run.config, hosts);
+  run.num_steps = surveyed.num_steps;
+  run.cost_utilization = surveyed.cost_utilization;
+  return run;
+}
+
 // Rank 0 decides, so that all ranks skip the same runs.
-bool is_finished(const StrategyRun& run, World& world) {
+bool is_finished(const VariantRun& run, World& world) {
   const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
   std::int64_t steps_done = newest ? read_checkpoint_state(*newest).step : 0;
   world.control().broadcast(&steps_done, sizeof(steps_done), 0, nullptr);
@@ -138,53 +163,45 @@ bool is_finished(const StrategyRun& run, World& world) {
 
 }  // namespace
 
-std::vector<StrategyRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts) {
-  std::vector<StrategyRun> runs;
-  for (int k = 0; k < options.num_seeds; ++k) {
-    for (const std::string& strategy : options.strategies) {
-      naming(strategy, [&] {
-        StrategyRun run;
-        run.strategy = strategy;
-        run.config = strategy_config(options, strategy, hosts);
-        check_for_training(run.config);
-        require_one_adapter(run.config, "`packtrain compare`");
-        run.seed = run.config.run.seed + static_cast<std::uint64_t>(k);
-        run.config.run.seed = run.seed;
-        const std::string& root = options.output.empty() ? run.config.run.output : options.output;
-        run.config.run.output = fmt::format("{}/{}-seed-{}", root, strategy, run.seed);
-        const Surveyed surveyed = survey(run.config, hosts);
-        run.num_steps = surveyed.num_steps;
-        run.cost_utilization = surveyed.cost_utilization;
-        runs.push_back(std::move(run));
-        return 0;
-      });
+std::vector<VariantRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts) {
+  std::vector<VariantRun> runs;
+  const std::int64_t num_seeds =
+      options.seeds.empty() ? options.num_seeds : std::ssize(options.seeds);
+  for (std::int64_t k = 0; k < num_seeds; ++k) {
+    for (const std::string& value : options.varied.values) {
+      naming(label_of(options.varied, value),
+             [&] { runs.push_back(plan_run(options, value, k, hosts)); });
     }
   }
   set_evaluations(runs);
-  for (const StrategyRun& run : runs) check_folder(run, hosts.num_ranks);
+  for (const VariantRun& run : runs) check_folder(run, options.varied, hosts.num_ranks);
   return runs;
 }
 
-std::optional<Comparison> run_comparison(const std::vector<StrategyRun>& runs,
+std::optional<Comparison> run_comparison(const std::vector<VariantRun>& runs,
                                          const ComparisonOptions& options, World& world) {
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const StrategyRun& run = runs[r];
+    const VariantRun& run = runs[r];
     const std::string& folder = run.config.run.output;
     const bool finished = is_finished(run, world);
     start_logging(world.rank(), world.size(),
                   fmt::format("{}/log/rank-{}.log", folder, world.rank()));
-    log_info("run {} of {}: strategy {}, seed {}, {} steps{}", r + 1, runs.size(), run.strategy,
-             run.seed, run.num_steps, finished ? ": finished before" : "");
-    if (!finished) run_training(run.config, world);
+    log_info("run {} of {}: {}, seed {}, {} steps{}", r + 1, runs.size(),
+             label_of(options.varied, run.variant), run.seed, run.num_steps,
+             finished ? ": finished before" : "");
+    if (finished) continue;
+    const EnergyLog energy(folder, world.rank(), make_rank_meter(run.config, world));
+    run_training(run.config, world);
   }
   if (world.rank() != 0) return std::nullopt;
   std::vector<ComparedRun> compared;
-  for (const StrategyRun& run : runs) {
+  for (const VariantRun& run : runs) {
     const std::string& folder = run.config.run.output;
-    compared.push_back(
-        {run.strategy, run.seed, folder, run.cost_utilization, read_history(folder)});
+    compared.push_back({run.variant, run.seed, folder, run.cost_utilization, read_history(folder),
+                        read_energy(folder, world.size())});
   }
-  return compare_runs(std::move(compared), world.size(), options.device_time_s);
+  return compare_runs(std::move(compared), world.size(),
+                      {options.varied.key, options.device_time_s, options.target_loss});
 }
 
 }  // namespace packtrain

@@ -15,4 +15,8 @@ struct CurvePoint {
 // before the first point and after the last one: a curve is not extrapolated.
 std::optional<double> interpolate(std::span<const CurvePoint> points, double x);
 
+// The first x at which the lines between the points reach `y` or less. Nothing when they stay above
+// it.
+std::optional<double> first_at_most(std::span<const CurvePoint> points, double y);
+
 }  // namespace packtrain

@@ -12,9 +12,9 @@ namespace {
 
 using test::make_run;
 
-const StrategyFigures& figures_of(const Comparison& comparison, const std::string& strategy) {
-  for (const StrategyFigures& figures : comparison.strategies) {
-    if (figures.strategy == strategy) return figures;
+const VariantFigures& figures_of(const Comparison& comparison, const std::string& strategy) {
+  for (const VariantFigures& figures : comparison.variants) {
+    if (figures.variant == strategy) return figures;
   }
   throw std::runtime_error("no strategy " + strategy);
 }
@@ -35,7 +35,7 @@ TEST(DeviceTime, OfARunOfWarmupStepsIsTheirs) {
 
 TEST(Comparison, SpeedsLeaveWarmupOutAndCountOneDevice) {
   const auto comparison = compare_runs({make_run({.strategy = "padding"})}, 2, {});
-  const StrategyFigures& padding = comparison.strategies.front();
+  const VariantFigures& padding = comparison.variants.front();
   EXPECT_DOUBLE_EQ(padding.tokens_per_second_per_device->mean, 100 / 0.5 / 2);
   EXPECT_DOUBLE_EQ(padding.peak_memory_gib->mean, 8);
   EXPECT_DOUBLE_EQ(padding.padding_fraction->mean, 0.25);
@@ -47,7 +47,7 @@ TEST(Comparison, LossesThatAreNotFiniteAreLeftOutOfTheMeanAndCounted) {
   ComparedRun run = make_run({.strategy = "padding"});
   run.history.steps.at(7).loss = std::numeric_limits<double>::quiet_NaN();
   run.history.evaluations.back().loss = std::numeric_limits<double>::quiet_NaN();
-  const StrategyFigures padding = compare_runs({run}, 1, {}).strategies.front();
+  const VariantFigures padding = compare_runs({run}, 1, {}).variants.front();
   EXPECT_DOUBLE_EQ(padding.training_loss->mean, 4);  // of steps 1 to 7
   EXPECT_EQ(padding.num_losses_left_out, 1);
   EXPECT_FALSE(padding.validation_loss);
@@ -68,7 +68,7 @@ TEST(Comparison, SpeedUpIsOverPaddingWithTheSameSeed) {
 
 TEST(Comparison, WithoutPaddingThereIsNoSpeedUp) {
   const auto comparison = compare_runs({make_run({.strategy = "balanced"})}, 1, {});
-  EXPECT_FALSE(comparison.strategies.front().speedup);
+  EXPECT_FALSE(comparison.variants.front().speedup);
 }
 
 TEST(Comparison, EqualStepsAreThoseOfTheShortestRun) {
@@ -91,7 +91,7 @@ TEST(Comparison, EqualTimeIsThatOfTheFastestRun) {
   EXPECT_DOUBLE_EQ(figures_of(comparison, "padding").loss_at_equal_time->mean, 5);  // 3 steps more
   EXPECT_DOUBLE_EQ(figures_of(comparison, "balanced").loss_at_equal_time->mean, 2);
 
-  const auto at_six = compare_runs(runs, 1, 6.0);
+  const auto at_six = compare_runs(runs, 1, {.device_time_s = 6.0});
   EXPECT_DOUBLE_EQ(figures_of(at_six, "padding").loss_at_equal_time->mean, 4);
   EXPECT_FALSE(figures_of(at_six, "balanced").loss_at_equal_time);  // over before
 }
@@ -100,9 +100,9 @@ TEST(Comparison, WithoutEvaluationsThereAreNoLosses) {
   ComparedRun run = make_run({.strategy = "balanced"});
   run.history.evaluations.clear();
   const auto comparison = compare_runs({run}, 1, {});
-  EXPECT_FALSE(comparison.strategies.front().validation_loss);
-  EXPECT_FALSE(comparison.strategies.front().loss_at_equal_steps);
-  EXPECT_TRUE(comparison.strategies.front().training_loss);
+  EXPECT_FALSE(comparison.variants.front().validation_loss);
+  EXPECT_FALSE(comparison.variants.front().loss_at_equal_steps);
+  EXPECT_TRUE(comparison.variants.front().training_loss);
 }
 
 TEST(Comparison, SpreadIsTheSampleStandardDeviationOverSeeds) {
@@ -113,8 +113,42 @@ TEST(Comparison, SpreadIsTheSampleStandardDeviationOverSeeds) {
   }
   const auto comparison = compare_runs(runs, 1, {});
   EXPECT_EQ(comparison.seeds, (std::vector<std::uint64_t>{0, 1, 2}));
-  EXPECT_DOUBLE_EQ(comparison.strategies.front().validation_loss->mean, 3);
-  EXPECT_DOUBLE_EQ(comparison.strategies.front().validation_loss->spread, 1);
+  EXPECT_DOUBLE_EQ(comparison.variants.front().validation_loss->mean, 3);
+  EXPECT_DOUBLE_EQ(comparison.variants.front().validation_loss->spread, 1);
+}
+
+// Losses fall by one a step to 2 after 8 steps, at 0.5 s a step.
+TEST(Comparison, TheTargetIsReachedBetweenTwoEvaluations) {
+  ComparedRun run = make_run({.strategy = "1e-5"});
+  run.energy = {{0, 10}, {4, 50}, {8, 90}};
+  const auto figures = compare_runs({run}, 1, {.target_loss = 4.5}).variants.front();
+  EXPECT_DOUBLE_EQ(figures.seconds_to_target->mean, 2.75);  // after 5.5 steps
+  EXPECT_DOUBLE_EQ(figures.joules_to_target->mean, 65);
+  EXPECT_DOUBLE_EQ(figures.joules->mean, 90);
+  const auto never = compare_runs({run}, 1, {.target_loss = 1.5}).variants.front();
+  EXPECT_FALSE(never.seconds_to_target || never.joules_to_target);
+}
+
+TEST(Comparison, DifferencesToTheFirstVariantArePairedBySeed) {
+  const auto comparison = compare_runs({make_run({.strategy = "1", .seed = 7, .final_loss = 2.0}),
+                                        make_run({.strategy = "2", .seed = 7, .final_loss = 2.5}),
+                                        make_run({.strategy = "1", .seed = 8, .final_loss = 4.0}),
+                                        make_run({.strategy = "2", .seed = 8, .final_loss = 4.7})},
+                                       1, {.key = "run.num_epochs"});
+  EXPECT_FALSE(figures_of(comparison, "1").differences.validation_loss);
+  const auto& difference = figures_of(comparison, "2").differences.validation_loss;
+  EXPECT_EQ(difference->num_pairs, 2);
+  EXPECT_NEAR(difference->mean, 0.6, 1e-12);
+  // s = 0.1 sqrt(2), so that the standard error is 0.1; t(0.975, 1) = 12.7062.
+  EXPECT_NEAR(difference->half_interval.value(), 1.27062, 1e-5);
+  EXPECT_FALSE(figures_of(comparison, "2").differences.joules);
+}
+
+TEST(Comparison, SpeedUpsOfAnotherKeyAreOverItsFirstValue) {
+  const auto comparison = compare_runs({make_run({.strategy = "fp32", .step_time_s = 1.0}),
+                                        make_run({.strategy = "bf16", .step_time_s = 0.5})},
+                                       1, {.key = "precision.compute"});
+  EXPECT_DOUBLE_EQ(figures_of(comparison, "bf16").speedup->mean, 2);
 }
 
 }  // namespace

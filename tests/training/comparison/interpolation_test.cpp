@@ -24,5 +24,13 @@ TEST(Interpolation, NeverContinuesACurve) {
   EXPECT_FALSE(interpolate({}, 1));
 }
 
+TEST(FirstAtMost, IsOnTheLineThatFirstReachesTheValue) {
+  const std::vector<CurvePoint> points = {{1, 5}, {2, 3}, {3, 4}, {4, 1}};
+  EXPECT_DOUBLE_EQ(first_at_most(points, 4).value(), 1.5);
+  EXPECT_DOUBLE_EQ(first_at_most(points, 5).value(), 1);
+  EXPECT_DOUBLE_EQ(first_at_most(points, 2).value(), 3 + 2.0 / 3);
+  EXPECT_FALSE(first_at_most(points, 0.5));
+}
+
 }  // namespace
 }  // namespace packtrain

@@ -107,5 +107,32 @@ TEST(ComparisonReport, JsonHasTheCurveOfEachRun) {
   EXPECT_EQ(evaluations.at(1).at("validation_loss"), 6.0);
 }
 
+TEST(ComparisonReport, NamesTheKeyThatVariesAndTheDifferencesOfItsValues) {
+  std::vector<ComparedRun> runs;
+  for (const std::uint64_t seed : {3U, 4U}) {
+    runs.push_back(make_run({.strategy = "[0.9,0.95]", .seed = seed}));
+    const double loss = 2.25 + static_cast<double>(seed) / 64;
+    runs.push_back(make_run({.strategy = "[0.9,0.99]", .seed = seed, .final_loss = loss}));
+  }
+  const Comparison comparison = compare_runs(runs, 1, {.key = "optimizer.betas"});
+  const std::string text = comparison_to_text(comparison);
+  EXPECT_EQ(split(text, ' ').front(), "optimizer.betas");
+  EXPECT_NE(text.find("minus [0.9,0.95]"), std::string::npos) << text;
+  EXPECT_NE(text.find("validation loss"), std::string::npos);
+  EXPECT_NE(text.find("+0.30469"), std::string::npos) << text;
+  EXPECT_NE(comparison_to_csv(comparison).find("\n\"[0.9,0.99]\",2,"), std::string::npos);
+  const auto json = nlohmann::json::parse(comparison_to_json(comparison));
+  EXPECT_EQ(json.at("key"), "optimizer.betas");
+  const auto& difference = json.at("strategies").at(1).at("difference_to_first");
+  EXPECT_NEAR(difference.at("validation_loss").at("mean").get<double>(), 0.3046875, 1e-12);
+  EXPECT_EQ(difference.at("validation_loss").at("num_pairs"), 2);
+  EXPECT_TRUE(difference.at("joules").is_null());
+}
+
+TEST(ComparisonReport, SaysThatEnergyWasNotMeasured) {
+  EXPECT_NE(comparison_to_text(two_strategies(1)).find("Energy was not measured"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace packtrain
