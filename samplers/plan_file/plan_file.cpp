@@ -130,7 +130,7 @@ std::string plan_file_step_line(const PlanFileStep& step, bool has_ranks) {
     for (const auto& examples : micro_batches) {
       text += fmt::format("{}[{}]", text.back() == '[' ? "" : ",", fmt::join(examples, ","));
     }
-    text += "]";
+    text += ']';
   }
   return text + "]}\n";
 }

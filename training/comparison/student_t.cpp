@@ -1,6 +1,7 @@
 #include "training/comparison/student_t.h"
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 namespace packtrain {

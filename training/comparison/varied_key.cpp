@@ -55,7 +55,7 @@ std::string file_name_of(const std::string& text) {
 
 std::string VariedKey::folder_of(const std::string& value) const {
   const std::string last = key.substr(key.find('.') + 1);
-  const std::string name = is_strategy() ? value : file_name_of(last + "-" + value);
+  std::string name = is_strategy() ? value : file_name_of(last + "-" + value);
   const auto has_name = [&](const std::string& other) {
     return file_name_of(last + "-" + other) == name;
   };
