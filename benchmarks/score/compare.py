@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import tempfile
 import time
 
@@ -19,7 +20,8 @@ import transformers
 from packtrain_tools.scoring.engine import Engine
 
 # hidden, inner, layers, heads, key heads, vocabulary
-SHAPES = {"tiny": (64, 160, 2, 4, 2, 512), "qwen-0.5b": (896, 4864, 24, 14, 2, 151936),
+SHAPES = {"tiny": (64, 160, 2, 4, 2, 512), "smol-135m": (576, 1536, 30, 9, 3, 49152),
+          "qwen-0.5b": (896, 4864, 24, 14, 2, 151936),
           "llama-1b": (2048, 8192, 16, 32, 8, 128256), "llama-8b": (4096, 14336, 32, 32, 8, 128256)}
 # lengths of a context (mean and deviation of the logarithm), continuations of a context, tokens of one
 KINDS = {"endings": (4.3, 0.6, 4, (5, 40)), "letters": (6.2, 0.4, 4, (1, 1)), "answers": (4.4, 0.5, 1, (1, 4))}
@@ -100,8 +102,13 @@ def tokenizer(folder):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="a", pad_token="a")
 
 
-def timed(work):
-    begin = time.perf_counter()
+def cpu_seconds():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def timed(work, clock):
+    begin = clock()
     try:
         result = work()
     except torch.OutOfMemoryError:
@@ -109,7 +116,7 @@ def timed(work):
         return None, float("inf")
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return result, time.perf_counter() - begin
+    return result, clock() - begin
 
 
 def main():
@@ -123,7 +130,9 @@ def main():
     parser.add_argument("--batch-sizes", default="1,4,16,64,256")
     parser.add_argument("--lm-eval", action="store_true")
     parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--cpu-time", action="store_true", help="count time of the CPU, on a machine with other work")
     arguments = parser.parse_args()
+    clock = cpu_seconds if arguments.cpu_time else time.perf_counter
     dtype = torch.float32 if arguments.device == "cpu" else torch.bfloat16
     with tempfile.TemporaryDirectory(prefix="score-") as work:
         folder = arguments.model or make_model(arguments.make, work, dtype)
@@ -131,16 +140,16 @@ def main():
         requests = make_requests(arguments.kind, arguments.contexts, vocabulary, 4096)
         engine = Engine(arguments.program, folder, vocabulary, 4096,
                         compute="fp32" if arguments.device == "cpu" else "bf16")
-        ours, whole = min((timed(lambda: engine.log_likelihoods(requests)) for _ in range(arguments.times)),
+        ours, whole = min((timed(lambda: engine.log_likelihoods(requests), clock) for _ in range(arguments.times)),
                           key=lambda one: one[1])
         print(json.dumps({"side": "packtrain", "seconds": whole, "with": "start and weights"}), flush=True)
-        begin = time.perf_counter()
+        begin = clock()
         peer = (OfLmEval if arguments.lm_eval else Padded)(folder, dtype, arguments.device)
-        start = time.perf_counter() - begin
+        start = clock() - begin
         peer.log_likelihoods(requests[:8], 1)
         best = float("inf")
         for batch_size in map(int, arguments.batch_sizes.split(",")):
-            theirs, seconds = timed(lambda size=batch_size: peer.log_likelihoods(requests, size))
+            theirs, seconds = timed(lambda size=batch_size: peer.log_likelihoods(requests, size), clock)
             print(json.dumps({"side": "lm_eval" if arguments.lm_eval else "padded", "batch_size": batch_size,
                               "seconds": seconds, "start": start}), flush=True)
             if theirs is not None:

@@ -263,6 +263,20 @@ TEST_P(Decoder, EvaluationGivesTheSameLossAndEachRows) {
   expect_close((batch.row_losses * batch.loss_weight).sum(), loss, 1e-6, "sum of rows");
 }
 
+TEST_P(Decoder, EvaluationWritesWhetherLabelsAreGreedyOnRequest) {
+  const OperatorCase& on = GetParam();
+  TestModel model(small_config(), {}, on.options());
+  DeviceBatch batch = random_batch(kLengths, 61, on.device);
+  const at::Tensor logits = model.logits(batch).index_select(0, batch.loss_index);
+  const at::Tensor greedy = logits.argmax(1).to(at::kInt);
+  const at::Tensor is_even = at::arange(greedy.size(0), greedy.options()).remainder(2).eq(0);
+  batch.loss_labels = at::where(is_even, greedy, batch.loss_labels).to(at::kInt);
+  batch.row_greedy = at::zeros(greedy.sizes(), greedy.options().dtype(at::kBool));
+  model.evaluate(batch);
+  EXPECT_TRUE(at::equal(batch.row_greedy, greedy.eq(batch.loss_labels)));
+  EXPECT_FALSE(batch.row_greedy.all().item<bool>());
+}
+
 TEST_P(Decoder, EvaluationWritesTheLogitsOfSupervisedRowsOnRequest) {
   const OperatorCase& on = GetParam();
   for (const auto& [name, config] : decoder_variants()) {
