@@ -66,8 +66,8 @@ struct DeviceBatch {
   at::Tensor row_seeds;
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
-  // When defined, bool [N]: the head also writes whether each supervised row's label is the greedy
-  // token: the lowest id of those with the largest logit.
+  // When defined, bool [N]: the head also writes whether each supervised row's label is greedy. The
+  // greedy token is the lowest id of those with the largest logit.
   at::Tensor row_greedy;
   // When defined, float32 [N, V]: the head also writes each supervised row's logits here.
   at::Tensor row_logits;

@@ -93,8 +93,8 @@ def test_continuations_of_one_token_that_share_their_context(models):
 
 
 def test_one_text_with_contexts_of_several_lengths(models):
-    """lm_eval 0.4.13 takes other rows where such requests share a pass (a shorter continuation gets the first rows of the
-    longer one), so that it gets them one by one."""
+    """lm_eval 0.4.13 gets them one by one: where they share a pass, a shorter continuation gets the first rows of the
+    longer one."""
     pairs = [("ping", "abc"), ("ping", "ab"), ("ping", "a"), ("pinga", "bc"), ("pingab", "c"), ("ping", "abc")]
     theirs = [found for pair in pairs for found in log_likelihoods(models[0], [pair])]
     assert_same(theirs, log_likelihoods(models[1], pairs))

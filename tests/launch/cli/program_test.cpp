@@ -7,10 +7,10 @@ namespace {
 using Program = ProgramTest;
 
 TEST_F(Program, HelpAndVersionAreResults) {
-  for (const char* arguments : {"--help", "--version", "version", "plan --help", "verify --help",
-                                "train --help", "evaluate --help", "export --help", "import --help",
-                                "chat --help", "tune --help", "push --help", "score --help",
-                                "score --tasks --help"}) {
+  for (const char* arguments :
+       {"--help", "--version", "version", "plan --help", "verify --help", "train --help",
+        "evaluate --help", "export --help", "import --help", "chat --help", "tune --help",
+        "push --help", "score --help", "score --tasks --help"}) {
     const Outcome outcome = packtrain(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << arguments;
     EXPECT_NE(outcome.said, "") << arguments;
