@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times log-likelihoods of one set of requests: `packtrain score`, and transformers with padded batches. That side
-works as lm_eval's model `hf`: longest first, one pass for continuations of one token that share their context, logits
-of all rows. --lm-eval takes that model itself.
+works as lm_eval's model `hf`: longest first, with logits of all rows. Continuations of one token that share their
+context share a pass. --lm-eval takes that model itself.
 
   PYTHONPATH=launch/python benchmarks/score/compare.py --program build/bin/packtrain --make llama-1b --device cuda
 """

@@ -58,8 +58,7 @@ void ScoreArguments::add_to(CLI::App& app) {
       "  packtrain score models/Llama stores/pairs --log-probs    reference values of a store\n"
       "  packtrain score my.yaml --log-probs --out scores.safetensors\n"
       "  packtrain score models/Llama --tasks hellaswag,lambada_openai\n"
-      "`packtrain score --tasks --help` shows what the last form takes. docs/score.md has the "
-      "format.");
+      "The options of the last form follow. docs/score.md has the format of the file.");
 }
 
 bool is_override(std::string_view word) {
@@ -152,10 +151,20 @@ int run_log_probs(int argc, char** argv) {
   });
 }
 
+// The options of both forms: those with --tasks are in the help of the Python tool.
+[[noreturn]] void print_help(char** argv) {
+  std::string help = "--help";
+  std::array<char*, 2> ask = {argv[0], help.data()};
+  run_log_probs(2, ask.data());
+  print_result("\n");
+  run_tool_with_program("score.py", 2, ask.data());
+}
+
 }  // namespace
 
 int run_score(int argc, char** argv) {
   if (has_option(argc, argv, "--tasks")) run_tool_with_program("score.py", argc, argv);
+  if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) print_help(argv);
   return run_log_probs(argc, argv);
 }
 
