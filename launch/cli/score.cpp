@@ -152,7 +152,7 @@ int run_log_probs(int argc, char** argv) {
 }
 
 // The options of both forms: those with --tasks are in the help of the Python tool.
-[[noreturn]] void print_help(char** argv) {
+[[noreturn]] void print_both_helps(char** argv) {
   std::string help = "--help";
   std::array<char*, 2> ask = {argv[0], help.data()};
   run_log_probs(2, ask.data());
@@ -164,7 +164,7 @@ int run_log_probs(int argc, char** argv) {
 
 int run_score(int argc, char** argv) {
   if (has_option(argc, argv, "--tasks")) run_tool_with_program("score.py", argc, argv);
-  if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) print_help(argv);
+  if (has_option(argc, argv, "--help") || has_option(argc, argv, "-h")) print_both_helps(argv);
   return run_log_probs(argc, argv);
 }
 
