@@ -46,4 +46,28 @@ std::size_t read_choice(const Setting& setting, std::span<const std::string> nam
   reject(setting, one_of(names), near ? fmt::format("Did you mean {}?", *near) : "");
 }
 
+std::string list_of(std::span<const std::string> names) {
+  return fmt::format("a list of {}, or one of them", fmt::join(names, ", "));
+}
+
+std::vector<std::size_t> read_choices(const Setting& setting, std::span<const std::string> names) {
+  if (setting.value.is_string()) return {read_choice(setting, names)};
+  if (!setting.value.is_array()) reject(setting, list_of(names));
+  std::vector<std::size_t> found;
+  Setting element = setting;
+  for (const auto& value : setting.value) {
+    element.value = value;
+    const std::size_t index = read_choice(element, names);
+    if (std::ranges::find(found, index) != found.end()) {
+      reject(setting, fmt::format("{} once", names[index]));
+    }
+    found.push_back(index);
+  }
+  return found;
+}
+
+std::string write_names(const std::vector<std::string>& names) {
+  return fmt::format("[{}]", fmt::join(names, ", "));
+}
+
 }  // namespace packtrain

@@ -40,6 +40,8 @@ enum class Offload { kNone, kActivations };
 enum class CudaGraphs { kAuto, kOn, kOff };
 // Action on a step whose loss or gradient norm is not finite. Its update is never applied.
 enum class NonFinite { kStop, kSkip, kRewind };
+// Where a run sends its metrics by a follower of its own (`packtrain follow`).
+enum class ReportTo { kTensorBoard, kWandb, kMlflow };
 // Action on a step whose loss or norm is far above those of previous steps.
 enum class Spikes { kIgnore, kWarn, kSkip };
 
@@ -185,6 +187,8 @@ struct CheckpointSection {
   // trained, or when some were trained in part.
   bool allow_repeated = false;
   bool weights_only = false;  // saves no moments; no run can resume from such a checkpoint
+  // Program and arguments, run on each committed checkpoint. Empty: none.
+  std::vector<std::string> after_save;
 };
 
 // Detection of bad steps, hangs, replicas that differ, and slow ranks.
@@ -208,6 +212,7 @@ struct MetricsSection {
   int port = 19400;  // + rank on the node; the next free one if taken
   // Maximum time that endpoints stay after the end of the run, until one more scrape.
   double last_scrape_timeout_s = 0;
+  std::vector<ReportTo> report_to;
 };
 
 struct MemorySection {
@@ -232,6 +237,9 @@ struct RunSection {
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;  // auto: when kernels are short, on one GPU
   std::int64_t trace_steps = 0;  // write a timeline of this many steps to run.output/trace
   std::int64_t trace_first = 6;  // the first traced step, counted from the start of the process
+  // Program and arguments, run on an export of committed checkpoints. Empty: none.
+  std::vector<std::string> evaluate_command;
+  double command_timeout_s = 3600;  // for one start of evaluate_command or checkpoint.after_save
 };
 
 // Text that the model generates during training after the beginnings of examples.

@@ -85,6 +85,12 @@ std::string one_of(std::span<const std::string> names);
 // Returns the index of the setting's value in `names`. Throws Error(kConfig) when it is not there.
 std::size_t read_choice(const Setting& setting, std::span<const std::string> names);
 
+// "a list of a, b, c, or one of them"
+std::string list_of(std::span<const std::string> names);
+// The same for a value or a list of values, in their order.
+std::vector<std::size_t> read_choices(const Setting& setting, std::span<const std::string> names);
+std::string write_names(const std::vector<std::string>& names);  // as a YAML list
+
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
@@ -102,6 +108,34 @@ Field choice(const char* name, Value& member, const Choices<Value>& choices) {
     return std::string();
   };
   return {.name = name, .wanted = one_of(names), .read = read, .write = write, .choices = names};
+}
+
+// One of the names, or a list of them. No name may occur twice.
+template <class Value>
+Field choice_list(const char* name, std::vector<Value>& member, const Choices<Value>& choices) {
+  std::vector<std::string> names;
+  for (const auto& [choice_name, value] : choices) names.push_back(choice_name);
+  const auto read = [&member, choices, names](const Setting& setting) {
+    std::vector<Value> values;
+    for (const std::size_t index : read_choices(setting, names)) {
+      values.push_back(choices[index].second);
+    }
+    member = std::move(values);
+  };
+  const auto write = [&member, choices] {
+    std::vector<std::string> written;
+    for (const Value& one : member) {
+      for (const auto& [choice_name, value] : choices) {
+        if (value == one) written.push_back(choice_name);
+      }
+    }
+    return write_names(written);
+  };
+  return {.name = name,
+          .wanted = list_of(names),
+          .read = read,
+          .write = write,
+          .choices = names};
 }
 
 }  // namespace packtrain

@@ -135,11 +135,11 @@ const OtherWay kOtherWays[] = {
      "the run such as 0.1, where data.validation names a store."},
     {{"save_each_epoch", "save_every_epoch", "saves_per_epoch"},
      "checkpoint.save_steps: epoch saves after each epoch."},
-    {{"report_to", "wandb", "use_wandb", "wandb_*", "tensorboard", "tensorboard_*", "mlflow_*",
+    {{"wandb", "use_wandb", "wandb_*", "tensorboard", "tensorboard_*", "mlflow_*",
       "use_mlflow", "swanlab_*", "use_swanlab", "comet_*", "use_comet", "trackio_*", "run_name",
       "metric_logger", "exp_manager", "exp_name", "plot_loss"},
-     "`packtrain follow RUN` hands a run's metrics to TensorBoard or Weights & Biases; the run "
-     "itself has no key for it."},
+     "metrics.report_to: [tensorboard, wandb, mlflow] sends a run's metrics there while it trains; "
+     "`packtrain follow RUN` does so from outside or afterwards."},
     {{"logging_steps", "log_interval", "log_every", "log_every_n_steps", "logging_strategy",
       "logging_first_step", "logging_nan_inf_filter", "steps_per_print", "disable_tqdm",
       "wall_clock_breakdown", "log_peak_memory_stats", "include_num_input_tokens_seen",

@@ -85,6 +85,12 @@ std::vector<Field> fields_of(CheckpointSection& s) {
           .means("Save weights without the optimizer's moments: a third of the size with float32 "
                  "moments. Such a checkpoint can be exported, evaluated, or given to a new run as "
                  "model.path. An interrupted run cannot resume from it."),
+      text_list("checkpoint.after_save", s.after_save)
+          .means("A program and its arguments that rank 0 starts on each committed checkpoint, in "
+                 "order and without a shell, such as [rclone, copy, \"{checkpoint}\", "
+                 "\"store:runs/{run}/step-{step}\"]. Without `{checkpoint}` its folder is the last "
+                 "argument. Training does not wait. A failure is retried twice and is then a "
+                 "warning."),
   };
 }
 
@@ -104,6 +110,13 @@ std::vector<Field> fields_of(MetricsSection& s) {
           .means("Maximum time that a rank continues to serve metrics after the run completes, "
                  "until one more scrape. After a failure the rank serves them for the whole time. "
                  "0: not at all."),
+      choice_list("metrics.report_to", s.report_to,
+                  {{"tensorboard", ReportTo::kTensorBoard},
+                   {"wandb", ReportTo::kWandb},
+                   {"mlflow", ReportTo::kMlflow}})
+          .means("Rank 0 starts `packtrain follow` with the run and ends it after the last record. "
+                 "`tensorboard`: event files in tensorboard/ of the run folder. `wandb` and "
+                 "`mlflow` need that Python package and read its environment variables."),
   };
 }
 
@@ -176,6 +189,15 @@ std::vector<Field> fields_of(RunSection& s) {
                  "folder."),
       integer("run.trace_first", s.trace_first, 1)
           .means("First step to trace, counted from the start of the process."),
+      text_list("run.evaluate_command", s.evaluate_command)
+          .means("A program and its arguments that rank 0 starts without a shell on committed "
+                 "checkpoints, one at a time. `{export}`, else the last argument, is a Hugging Face "
+                 "folder of the checkpoint. The numbers of the JSON object in its last line of "
+                 "output become metrics. Training does not wait."),
+      real("run.command_timeout_s", s.command_timeout_s, {.low = 0, .above = true})
+          .in("seconds")
+          .means("Time limit of one start of run.evaluate_command or checkpoint.after_save. A "
+                 "longer one is ended and has failed."),
   };
 }
 

@@ -68,4 +68,10 @@ std::string evaluation_json_line(const EvaluationRecord& record) {
   return line.dump();
 }
 
+std::string command_json_line(const CommandRecord& record) {
+  nlohmann::ordered_json line = {{"step", record.step}};
+  for (const auto& [name, value] : record.values) line["evaluate_command"][name] = value;
+  return line.dump();
+}
+
 }  // namespace packtrain

@@ -21,4 +21,7 @@ std::string step_json_line(const StepRecord& record);
 // `loss_by_source`.
 std::string evaluation_json_line(const EvaluationRecord& record);
 
+// Keys: `step`, and `evaluate_command`, an object of the numbers. It follows lines of later steps.
+std::string command_json_line(const CommandRecord& record);
+
 }  // namespace packtrain

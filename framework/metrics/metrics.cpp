@@ -39,6 +39,11 @@ class RunLog {
     progress_.evaluation(record);
   }
 
+  void command(const CommandRecord& record) {
+    file_.append(command_json_line(record));
+    progress_.command(record);
+  }
+
  private:
   MetricsFile file_;
   Progress progress_;
@@ -60,6 +65,11 @@ class RunMetrics final : public Metrics {
   void evaluation(const EvaluationRecord& record) override {
     registry_.evaluation(record);
     if (log_) log_->evaluation(record);
+  }
+
+  void command(const CommandRecord& record) override {
+    registry_.command(record);
+    if (log_) log_->command(record);
   }
 
   void end(RunState state, const std::string& reason, double last_scrape_timeout_s) override {

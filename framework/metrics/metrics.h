@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace packtrain {
@@ -112,6 +113,12 @@ struct EvaluationRecord {
   std::vector<EvaluationRecord> all_sets = {};
 };
 
+// Numbers that a command printed for the weights after `step` steps (run.evaluate_command).
+struct CommandRecord {
+  std::int64_t step = 0;
+  std::vector<std::pair<std::string, double>> values = {};  // by name, finite
+};
+
 enum class RunState { kRunning, kDone, kStopped, kFailed };
 
 struct MetricsOptions {
@@ -142,9 +149,10 @@ class Metrics {
   static std::unique_ptr<Metrics> start(const MetricsOptions& options);
   virtual ~Metrics() = default;
 
-  // Both throw Error(kInternal) when metrics.jsonl cannot be written.
+  // These throw Error(kInternal) when metrics.jsonl cannot be written.
   virtual void step(const StepRecord& record) = 0;
   virtual void evaluation(const EvaluationRecord& record) = 0;
+  virtual void command(const CommandRecord& record) = 0;  // of an earlier or the latest step
   // Sets how the run ended, with the reason of a failure. No other function may be called after it.
   // Returns when the endpoint was scraped once more, but at most after `last_scrape_timeout_s`.
   // Ranks of a failed run wait for the whole time, so that they end together.
@@ -173,10 +181,12 @@ void remove_metrics_targets(const std::string& run_folder, const std::string& ru
 // "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  12.3k tok/s  ...  12 s left"
 // comm: fraction of the step in which compute waited for communication. imbalance: planned cost of
 // the slowest rank above the mean. Unknown or zero values are left out (total_steps, mfu,
-// imbalance, comm, memory: 0; seconds_left: negative). When the line does not fit into `width`
+// imbalance, comm, memory: 0; seconds_left: negative). `validation_loss`: of the latest evaluation
+// before the step. When the line does not fit into `width`
 // characters, less important parts are left out.
 std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
                              double seconds_left,
-                             std::size_t width = std::numeric_limits<std::size_t>::max());
+                             std::size_t width = std::numeric_limits<std::size_t>::max(),
+                             std::optional<double> validation_loss = std::nullopt);
 
 }  // namespace packtrain

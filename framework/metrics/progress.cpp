@@ -80,8 +80,14 @@ void Progress::step(const StepRecord& record, double now_s) {
 
 void Progress::evaluation(const EvaluationRecord& record) {
   if (held_back_) write_lasting(*held_back_);
+  validation_loss_ = record.loss;
   if (record.all_sets.empty()) return write_lasting(format_evaluation_line(record));
   for (const EvaluationRecord& set : record.all_sets) write_lasting(format_evaluation_line(set));
+}
+
+void Progress::command(const CommandRecord& record) {
+  if (held_back_) write_lasting(*held_back_);
+  write_lasting(format_command_line(record));
 }
 
 void Progress::write_lasting(std::string_view line) {
@@ -94,7 +100,8 @@ void Progress::rewrite(const StepRecord& record) {
   const std::size_t width = std::max<std::size_t>(output_.width(), 2) - 1;
   std::string text =
       total_steps_ > 0 && width >= kWidthForBar ? bar(record.step, total_steps_) : "";
-  text += format_step_line(record, total_steps_, seconds_left(record.step), width - text.size());
+  text += format_step_line(record, total_steps_, seconds_left(record.step), width - text.size(),
+                           validation_loss_);
   text.resize(std::min(text.size(), width));
   output_.write(fmt::format("{}{}", kClearLine, text));
 }

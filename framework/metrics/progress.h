@@ -36,6 +36,7 @@ class Progress {
   // `now_s`: any monotonic clock.
   void step(const StepRecord& record, double now_s);
   void evaluation(const EvaluationRecord& record);
+  void command(const CommandRecord& record);
   // Estimated with the exponential average of step times.
   double seconds_left(std::int64_t step) const;
 
@@ -49,6 +50,7 @@ class Progress {
   ProgressOutput output_;
   std::int64_t num_steps_ = 0;
   double average_step_time_s_ = 0;
+  std::optional<double> validation_loss_;  // of the latest evaluation
   double written_at_s_ = 0;
   std::optional<std::string>
       held_back_;  // the latest step's line while it is not written permanently

@@ -59,10 +59,15 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
       state_(family("packtrain_run_state", "1 for the state that the run is in, else 0")),
       last_step_timestamp_(gauge("packtrain_last_step_timestamp_seconds",
                                  "Unix time of the latest step's end, or of the start")),
-      validation_loss_(gauge("packtrain_validation_loss",
-                             "Loss of the latest evaluation, nats per supervised token")),
-      validation_perplexity_(
-          gauge("packtrain_validation_perplexity", "Perplexity of the latest evaluation")),
+      evaluation_{
+          .loss = gauge("packtrain_validation_loss",
+                        "Loss of the latest evaluation, nats per supervised token"),
+          .perplexity =
+              gauge("packtrain_validation_perplexity", "Perplexity of the latest evaluation"),
+          .loss_by_source = family("packtrain_validation_loss_by_source",
+                                   "Loss of the latest evaluation, by source"),
+          .loss_by_set = family("packtrain_validation_loss_by_set",
+                                "Loss of the latest evaluation, by evaluation set")},
       experts_{
           .auxiliary_loss =
               family("packtrain_auxiliary_loss",
@@ -84,10 +89,8 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
                                   "Learning rate of the adapter's latest step")},
       loss_by_source_(family("packtrain_loss_by_source",
                              "Training loss of the latest step with tokens of the source")),
-      validation_loss_by_source_(family("packtrain_validation_loss_by_source",
-                                        "Loss of the latest evaluation, by source")),
-      validation_loss_by_set_(family("packtrain_validation_loss_by_set",
-                                     "Loss of the latest evaluation, by evaluation set")) {
+      evaluate_command_(family("packtrain_evaluate_command",
+                               "Latest number that run.evaluate_command printed, by name")) {
   for (const MetricField& field : step_fields()) {
     if (field.kind == MetricKind::kCounter) {
       step_metrics_.emplace_back(&counter(field.prometheus_name, field.help));
@@ -152,6 +155,15 @@ void MetricsRegistry::AdapterMetrics::set(const AdapterRecord& record) {
   learning_rate.Add(labels).Set(record.learning_rate);
 }
 
+void MetricsRegistry::EvaluationMetrics::set(const EvaluationRecord& record) {
+  loss.Set(record.loss);
+  perplexity.Set(record.perplexity);
+  set_sources(loss_by_source, record.loss_by_source);
+  for (const EvaluationRecord& one : record.all_sets) {
+    loss_by_set.Add({{"set", one.set}}).Set(one.loss);
+  }
+}
+
 void MetricsRegistry::step(const StepRecord& record) {
   const std::lock_guard lock(mutex_);
   const std::span<const MetricField> fields = step_fields();
@@ -173,12 +185,12 @@ void MetricsRegistry::step(const StepRecord& record) {
 
 void MetricsRegistry::evaluation(const EvaluationRecord& record) {
   const std::lock_guard lock(mutex_);
-  validation_loss_.Set(record.loss);
-  validation_perplexity_.Set(record.perplexity);
-  set_sources(validation_loss_by_source_, record.loss_by_source);
-  for (const EvaluationRecord& one : record.all_sets) {
-    validation_loss_by_set_.Add({{"set", one.set}}).Set(one.loss);
-  }
+  evaluation_.set(record);
+}
+
+void MetricsRegistry::command(const CommandRecord& record) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, value] : record.values) evaluate_command_.Add({{"name", name}}).Set(value);
 }
 
 void MetricsRegistry::set_state(RunState state) {

@@ -22,6 +22,7 @@ class MetricsRegistry {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  void command(const CommandRecord& record);
   void set_state(RunState state);
   // Prometheus text exposition format, version 0.0.4.
   std::string page() const;
@@ -46,6 +47,16 @@ class MetricsRegistry {
     void set(const AdapterRecord& record);
   };
 
+  // Of the latest evaluation. The two families have a gauge for each source and set.
+  struct EvaluationMetrics {
+    prometheus::Gauge& loss;
+    prometheus::Gauge& perplexity;
+    prometheus::Family<prometheus::Gauge>& loss_by_source;
+    prometheus::Family<prometheus::Gauge>& loss_by_set;
+
+    void set(const EvaluationRecord& record);
+  };
+
   void add_constants(const MetricsOptions& options);
   prometheus::Gauge& gauge(const std::string& name, const std::string& help);
   prometheus::Counter& counter(const std::string& name, const std::string& help);
@@ -60,14 +71,12 @@ class MetricsRegistry {
   prometheus::Histogram& step_duration_;
   prometheus::Family<prometheus::Gauge>& state_;
   prometheus::Gauge& last_step_timestamp_;
-  prometheus::Gauge& validation_loss_;
-  prometheus::Gauge& validation_perplexity_;
+  EvaluationMetrics evaluation_;
   ExpertMetrics experts_;
   AdapterMetrics adapters_;
-  // One gauge for each source, created in the first step or evaluation that has it.
+  // One gauge for each source, created in the first step that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;
-  prometheus::Family<prometheus::Gauge>& validation_loss_by_source_;
-  prometheus::Family<prometheus::Gauge>& validation_loss_by_set_;
+  prometheus::Family<prometheus::Gauge>& evaluate_command_;  // one gauge for each name
 };
 
 }  // namespace packtrain

@@ -88,8 +88,13 @@ std::string short_duration(double seconds) {
 }
 
 std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
-                             double seconds_left, std::size_t width) {
+                             double seconds_left, std::size_t width,
+                             std::optional<double> validation_loss) {
   std::vector<Piece> pieces = pieces_of(record, total_steps, seconds_left);
+  if (validation_loss) {
+    pieces.insert(pieces.begin() + 2,
+                  Piece{fmt::format("  validation {:#.4g}", *validation_loss), 3});
+  }
   const auto length = [&pieces] {
     std::size_t sum = 0;
     for (const Piece& piece : pieces) sum += piece.text.size();
@@ -109,6 +114,12 @@ std::string format_evaluation_line(const EvaluationRecord& record) {
       record.set.empty() ? "" : record.set + " ", record.loss, record.perplexity,
       short_count(static_cast<double>(record.num_examples)),
       short_count(static_cast<double>(record.num_tokens)));
+}
+
+std::string format_command_line(const CommandRecord& record) {
+  std::string line = fmt::format("step {}", record.step);
+  for (const auto& [name, value] : record.values) line += fmt::format("  {} {:.4g}", name, value);
+  return line;
 }
 
 }  // namespace packtrain

@@ -17,4 +17,7 @@ std::string short_duration(double seconds);
 // names: "step 200  validation loss code 2.345  ...", for this record only.
 std::string format_evaluation_line(const EvaluationRecord& record);
 
+// "step 200  accuracy 0.5125  f1 0.4"
+std::string format_command_line(const CommandRecord& record);
+
 }  // namespace packtrain

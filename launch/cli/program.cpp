@@ -29,7 +29,7 @@ const Subcommand kSubcommands[] = {
      run_compare},
     {"sweep", "train many configurations: a queue, one table of results, the best one", run_sweep},
     {"report", "one HTML file about runs: curves, packing, where the time goes", run_report},
-    {"follow", "hand a run's metrics to TensorBoard or Weights & Biases", run_follow},
+    {"follow", "hand a run's metrics to TensorBoard, Weights & Biases or MLflow", run_follow},
     {"evaluate", "loss of a model or checkpoint on the validation store", run_evaluate},
     {"score", "log-probabilities of a store's tokens, or scores of lm_eval's tasks", run_score},
     {"chat", "talk to a run or a model, next to its base if you like", run_chat},

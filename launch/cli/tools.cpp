@@ -1,8 +1,6 @@
 #include "launch/cli/tools.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +9,7 @@
 #include <filesystem>
 
 #include "framework/core/error.h"
+#include "framework/core/process.h"
 
 namespace packtrain {
 namespace {
@@ -65,25 +64,13 @@ std::string call_tool(const std::string& file, const std::vector<std::string>& a
     return error.message();
   }
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> command;
-  for (std::string& word : words) command.push_back(word.data());
-  command.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  pid_t child = 0;
-  const int failure =
-      ::posix_spawnp(&child, command[0], &actions, nullptr, command.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failure != 0) return fmt::format("cannot start {}: {}", words[0], std::strerror(failure));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return fmt::format("cannot wait for {}: {}", file, std::strerror(errno));
+  try {
+    Process process({.words = words, .output = STDERR_FILENO, .error_output = STDERR_FILENO});
+    const ProcessEnd end = process.wait();
+    return end.succeeded() ? "" : fmt::format("{} ended with {}", file, end.describe());
+  } catch (const Error& error) {
+    return error.message();
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
-  return fmt::format("{} ended with {}", file,
-                     WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
-                                       : fmt::format("signal {}", WTERMSIG(status)));
 }
 
 }  // namespace packtrain

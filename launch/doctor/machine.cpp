@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +13,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <system_error>
 
+#include "framework/core/descriptor.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/hash.h"
+#include "framework/core/process.h"
 
 namespace packtrain {
 namespace {
@@ -103,28 +104,16 @@ std::int64_t soft_limit(__rlimit_resource_t resource) {
 std::optional<std::string> output_of(const std::vector<std::string>& words) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-  std::vector<std::string> copies = words;
-  std::vector<char*> command;
-  for (std::string& word : copies) command.push_back(word.data());
-  command.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  const int failure =
-      ::posix_spawnp(&child, command[0], &actions, nullptr, command.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  std::string text = failure == 0 ? drain(ends[0]) : "";
-  ::close(ends[0]);
-  if (failure != 0) return std::nullopt;
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return std::nullopt;
+  const Descriptor reading(ends[0]);
+  auto writing = std::make_unique<Descriptor>(ends[1]);
+  try {
+    Process process({.words = words, .output = writing->get()});
+    writing.reset();
+    std::string text = drain(reading.get());
+    if (process.wait().succeeded()) return text;
+  } catch (const Error&) {  // there is no such program
   }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
-  return text;
+  return std::nullopt;
 }
 
 void find_versions(const std::string& program, Facts& facts) {

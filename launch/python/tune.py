@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 
-from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
+from packtrain_tools.errors import CONFIG, STOPPED, Parser, ToolError, run_main
 from packtrain_tools.folder_lock import lock
 from packtrain_tools.hub_model import is_hub_name, model_folder
 from packtrain_tools.program import find_program, run_program, run_stoppable
@@ -108,8 +108,35 @@ def report(arguments: argparse.Namespace, run: str, out: str, merge: list[str]):
         print(f"  {shlex.join(words)}")
 
 
+def newest_checkpoint(run: str) -> str:
+    """Of a complete save; "" where there is none."""
+    folder = os.path.join(run, "checkpoints")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    steps = [int(name[5:]) for name in names if name.startswith("step-") and name[5:].isdigit()
+             and os.path.exists(os.path.join(folder, name, "manifest.json"))]
+    return os.path.join(folder, f"step-{max(steps)}") if steps else ""
+
+
+def stopped(arguments: argparse.Namespace, error: ToolError) -> ToolError:
+    """The same error with what is kept, where a signal ended the work."""
+    if error.exit_code != STOPPED and error.exit_code <= 128:
+        return error
+    stores = arguments.stores or os.path.join(arguments.out, "stores")
+    kept = [stores] if os.path.isdir(stores) else []
+    kept += [newest_checkpoint(os.path.join(arguments.out, "run"))]
+    names = " and ".join(name for name in kept if name) or "nothing yet"
+    return ToolError(error.message, f"Kept: {names}. The same command continues.", error.exit_code)
+
+
 def main():
     arguments = parse_arguments()
+    try:
+        work(arguments)
+    except ToolError as error:
+        raise stopped(arguments, error) from None
+
+
+def work(arguments: argparse.Namespace):
     program = find_program(arguments.program)
     model = model_folder(arguments.model) if is_hub_name(arguments.model) else arguments.model
     chosen.longest_position(model)  # refuses what is no model, before any work

@@ -4,12 +4,13 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
 
 import pytest
-from runs import PROGRAM, REPO
+from runs import PROGRAM, REPO, slow_from
 
 SETTINGS = ["run.max_steps=12", "data.validation=", "checkpoint.save_steps=6"]
 CLEAR = "\r\x1b[K"
@@ -69,6 +70,47 @@ def test_under_mpirun_the_launcher_reports_the_width(lab):
     lasting, drawings = screen(written)
     in_place = [drawing for drawing in drawings if drawing not in lasting]
     assert in_place and all(len(drawing) < 70 for drawing in in_place), drawings
+
+
+def test_a_terminal_shows_what_people_look_at(lab):
+    settings = ["run.max_steps=12", "run.evaluate_steps=4"]
+    written, code = on_a_terminal([PROGRAM, "train", str(lab.config("shown")), *settings], 250)
+    assert code == 0, written
+    _, drawings = screen(written)
+    pattern = r"^\[#+\.*\] step \d+/12 \(\d+\.\d %\)  loss \S+  validation \S+  norm .*  \S+ tok/s  .*mem \S+ GiB  .* left"
+    assert any(re.search(pattern, drawing) for drawing in drawings), drawings
+
+
+def on_ctrl_c(lab, name, num_times, *settings):
+    """All that a run writes to a terminal, when Ctrl-C is typed there after its first save."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([PROGRAM, "train", str(lab.config(name)), "data.validation=", *settings], stdin=theirs,
+                               stdout=theirs, stderr=theirs, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+                               env={**os.environ, "TERM": "xterm", "OMP_NUM_THREADS": "1"})
+    os.close(theirs)
+    written = ""
+    while True:
+        try:
+            written += os.read(ours, 65536).decode()
+        except OSError:
+            break
+        wanted = "step-2" if num_times == 2 else "stopping:" if num_times == 1 else None
+        if wanted and wanted in written:
+            os.write(ours, b"\x03")
+            num_times -= 1
+    os.close(ours)
+    return written, process.wait()
+
+
+def test_ctrl_c_says_what_is_kept(lab):
+    settings = ["checkpoint.save_steps=2", *slow_from(4, 9, 5)]
+    written, code = on_ctrl_c(lab, "interrupted", 2, *settings)
+    assert code == -signal.SIGINT, written
+    folder = lab.folder / "runs" / "interrupted" / "checkpoints"
+    kept = f"{folder}/step-2 is kept, and the same command continues from there; later steps are lost"
+    assert "stopping: this step is finished and saved first" in written and written.count(kept) == 2, written
+    assert sorted(path.name for path in folder.iterdir()) == ["step-2"]
 
 
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}])

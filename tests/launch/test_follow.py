@@ -22,8 +22,10 @@ import json, os
 class Run:
     def __init__(self, id):
         self.id = id or "made-up"
-    def log(self, values, step):
+    def log(self, values, step=None):
         self._write({"step": step, **values})
+    def define_metric(self, name, step_metric):
+        self._write({"defined": name, "by": step_metric})
     def finish(self):
         self._write({"finished": True})
     def _write(self, entry):
@@ -189,6 +191,94 @@ def test_wandb_continues_the_same_run_with_new_steps(tmp_path):
     entries = wandb_log(tmp_path, run)[4:]
     assert entries[0]["id"] == "made-up"
     assert [entry["step"] for entry in entries if "step" in entry] == [3]
+
+
+COMMAND = {"step": 1, "evaluate_command": {"accuracy": 0.25}}  # comes after lines of later steps
+
+
+def test_numbers_of_a_command_are_scalars_of_their_own_step(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25), COMMAND])
+    run.follow("--tensorboard", str(run.events), "--once")
+    assert [(step, values) for step, _, values in run.found()][2] == (1, {"evaluate_command/accuracy": 0.25})
+
+
+def test_wandb_gets_numbers_of_a_command_once_with_their_step(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25), COMMAND, step_line(3, 3.0)])
+    entries = wandb_log(tmp_path, run)
+    assert {"step": None, "evaluate_command/accuracy": 0.25, "evaluate_command/step": 1} in entries
+    assert {"defined": "evaluate_command/*", "by": "evaluate_command/step"} in entries
+    assert [entry["step"] for entry in entries if "train/loss" in entry] == [1, 2, 3]
+    again = wandb_log(tmp_path, run)[len(entries):]
+    assert not any("evaluate_command/accuracy" in entry for entry in again)
+
+
+MLFLOW = """
+import json, os, types
+def _write(**entry):
+    with open(os.environ["MLFLOW_LOG"], "a") as log:
+        log.write(json.dumps(entry) + "\\n")
+def set_experiment(name):
+    _write(experiment=name)
+def start_run(run_id=None, run_name=None):
+    _write(run_id=run_id, run_name=run_name)
+    return types.SimpleNamespace(info=types.SimpleNamespace(run_id="made-up"))
+def log_text(text, name):
+    _write(text=text, name=name)
+def log_metrics(values, step):
+    _write(step=step, **values)
+def end_run():
+    _write(ended=True)
+"""
+
+
+def mlflow_log(tmp_path, run):
+    package = tmp_path / "packages"
+    package.mkdir(exist_ok=True)
+    (package / "mlflow.py").write_text(MLFLOW)
+    log = tmp_path / "mlflow.log"
+    run.follow("--mlflow", "mine", "--once", PYTHONPATH=str(package), MLFLOW_LOG=str(log))
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_mlflow_gets_each_finite_number_once_under_a_name_that_it_takes(tmp_path):
+    line = {**step_line(2, None), "loss_by_source": {"web: a": 2.5}}
+    run = Run(tmp_path, [step_line(1, 3.5), line, EVALUATION, COMMAND])
+    (run.folder / "config.yaml").write_text("run: {}\n")
+    entries = mlflow_log(tmp_path, run)
+    assert entries[:3] == [{"experiment": "mine"}, {"run_id": None, "run_name": "flan"},
+                           {"text": "run: {}\n", "name": "config.yaml"}]
+    assert entries[-1] == {"ended": True}
+    steps = {entry["step"]: entry for entry in entries if "train/grad_norm" in entry}
+    assert steps[1]["train/loss"] == 3.5 and "train/loss" not in steps[2]
+    assert steps[2]["validation/loss"] == 2.5 and steps[2]["train/loss_by_source/web_ a"] == 2.5
+    assert {"step": 1, "evaluate_command/accuracy": 0.25} in entries
+    run.append(step_line(3, 3.0))
+    again = mlflow_log(tmp_path, run)[len(entries):]
+    assert again[1] == {"run_id": "made-up", "run_name": None}
+    assert [entry["step"] for entry in again if "step" in entry] == [3]
+
+
+def test_a_request_to_end_lets_it_read_what_is_there(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5)])
+    process = run.start("--tensorboard", str(run.events), "--poll", "1000")
+    run.wait_for_losses([(1, 3.5)])
+    run.append(step_line(2, 3.25))
+    process.terminate()
+    assert process.wait(timeout=100) == 0
+    assert run.losses() == [(1, 3.5), (2, 3.25)]
+
+
+def test_it_ends_with_the_process_of_the_run(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5)])
+    process = run.start("--tensorboard", str(run.events), "--parent", "1")
+    assert process.wait(timeout=100) == 0
+    assert run.losses() == [(1, 3.5)]
+
+
+def test_a_check_starts_nothing(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5)])
+    run.follow("--tensorboard", str(run.events), "--check")
+    assert not run.events.exists()
 
 
 def test_without_the_package_it_says_what_to_install(tmp_path):

@@ -163,8 +163,9 @@ def test_sigquit_ends_training_immediately():
     process = start("-n", "2", "--program", FAKE, "train", "wait")
     wait_for_line(process.stdout, "rank ")
     process.send_signal(signal.SIGQUIT)
-    process.communicate(timeout=LIMIT_S)
+    _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 128 + signal.SIGQUIT
+    assert "ended at once by SIGQUIT, this start had saved no checkpoint" in errors
 
 
 def test_doctor_runs_before_each_start_with_the_arguments_of_training():

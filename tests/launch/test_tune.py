@@ -165,7 +165,9 @@ def test_a_stopped_call_continues(folder):
             time.sleep(0.05)
         job.send_signal(signal.SIGINT)
         assert job.wait(timeout=120) == 75, log.read_text()
-    assert "The same command continues" in log.read_text()
+    kept = re.search(r"Kept: stopped/stores and (stopped/run/checkpoints/step-\d+). The same command continues",
+                     log.read_text())
+    assert kept and (folder / kept[1] / "manifest.json").exists(), log.read_text()
     steps = [json.loads(line)["step"] for line in (folder / "stopped/run/metrics.jsonl").read_text().splitlines()]
     assert not (folder / "stopped" / "model").exists()
     (folder / "stopped.log").unlink()

@@ -95,6 +95,14 @@ std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int c
   return steps;
 }
 
+// Kept whatever their age.
+std::set<std::int64_t> selected_steps(const std::vector<StoredFolder>& usable,
+                                      const Retention& keep) {
+  std::set<std::int64_t> steps = best_steps(usable, keep.num_best);
+  steps.insert(keep.steps_in_use.begin(), keep.steps_in_use.end());
+  return steps;
+}
+
 }  // namespace
 
 std::vector<StoredFolder> list_folders(const std::string& root) {
@@ -168,7 +176,7 @@ void clean_up_leftovers(const std::string& root) {
 void remove_old_checkpoints(const std::string& root, const Retention& keep,
                             std::int64_t saved_step) {
   const std::vector<StoredFolder> usable = usable_checkpoints(root);
-  std::set<std::int64_t> kept = best_steps(usable, keep.num_best);
+  std::set<std::int64_t> kept = selected_steps(usable, keep);
   kept.insert(saved_step);
   for (auto i = static_cast<std::size_t>(keep.num_newest); i < usable.size(); ++i) {
     if (!kept.contains(usable[i].name.step)) remove_checkpoint(root, usable[i]);
@@ -178,12 +186,12 @@ void remove_old_checkpoints(const std::string& root, const Retention& keep,
 void free_disk_space(const std::string& root, const Retention& keep,
                      std::uint64_t num_missing_bytes) {
   const std::vector<StoredFolder> usable = usable_checkpoints(root);
-  const std::set<std::int64_t> best = best_steps(usable, keep.num_best);
+  const std::set<std::int64_t> kept = selected_steps(usable, keep);
   const auto num_left = static_cast<std::size_t>(std::max(keep.num_newest - 1, 0));
   std::vector<const StoredFolder*> doomed;
   std::uint64_t num_bytes = 0;
   for (std::size_t i = usable.size(); i > num_left && num_bytes < num_missing_bytes; --i) {
-    if (best.contains(usable[i - 1].name.step)) continue;
+    if (kept.contains(usable[i - 1].name.step)) continue;
     doomed.push_back(&usable[i - 1]);
     for (const CheckpointFile& file : read_checkpoint_manifest(usable[i - 1].path).files) {
       num_bytes += file.size;

@@ -35,11 +35,12 @@ struct TrainingState {
   bool weights_only = false;     // no moments: a run cannot resume from it
 };
 
-// Which checkpoints to keep in addition to the one just saved: the newest, and those with the
-// lowest validation loss.
+// Which checkpoints to keep in addition to the one just saved: the newest, those with the lowest
+// validation loss, and those that a command reads.
 struct Retention {
   int num_newest = 3;
   int num_best = 0;
+  std::vector<std::int64_t> steps_in_use = {};
 };
 
 // The folder of a run's checkpoints, the `root` of the functions below.

@@ -63,9 +63,12 @@ Surveyed survey(const Config& config, const RankHosts& hosts) {
           static_cast<double>(figures.num_tokens()) / static_cast<double>(num_first)};
 }
 
+// Commands and followers of runs would take part in the speeds.
 Config load_with(const ComparisonOptions& options, std::vector<std::string> more) {
   std::vector<std::string> overrides = options.overrides;
   overrides.insert(overrides.end(), more.begin(), more.end());
+  overrides.insert(overrides.end(), {"checkpoint.after_save=[]", "run.evaluate_command=[]",
+                                     "metrics.report_to=[]"});
   return load_config(options.config_path, overrides);
 }
 

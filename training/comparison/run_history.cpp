@@ -41,7 +41,7 @@ void add_line(std::string_view line, RunHistory& history) {
   const auto object = nlohmann::json::parse(line);
   if (object.contains("validation_loss")) {
     history.evaluations.push_back(parse_evaluation(object));
-  } else {
+  } else if (!object.contains("evaluate_command")) {
     history.steps.push_back(parse_step(object));
   }
 }

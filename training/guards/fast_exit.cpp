@@ -6,6 +6,8 @@
 #include <system_error>
 #include <thread>
 
+#include "framework/core/process.h"
+
 namespace packtrain {
 namespace {
 
@@ -29,6 +31,7 @@ void fast_exit(const std::string& text, ErrorCategory category) {
     print_unbuffered(text);
   }
   std::this_thread::sleep_for(kOthersReport);
+  kill_children();
   ::_exit(static_cast<int>(category));
 }
 

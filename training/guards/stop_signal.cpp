@@ -1,5 +1,7 @@
 #include "training/guards/stop_signal.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -8,6 +10,7 @@
 #include <cstring>
 
 #include "framework/core/error.h"
+#include "framework/core/process.h"
 
 namespace packtrain {
 namespace {
@@ -19,16 +22,48 @@ std::atomic<bool> stop_requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 std::array<struct sigaction, kSignals.size()> previous_actions{};
 
+// The handlers read one of two, while the other is written.
+struct Notice {
+  std::array<char, kMaxNoticeBytes> text{};
+  std::size_t size = 0;
+
+  void set(std::string_view words) {
+    size = words.copy(text.data(), text.size());
+  }
+  void write() const {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), size);
+  }
+};
+struct Notices {
+  Notice first;
+  Notice second;
+};
+std::array<Notices, 2> notices{};
+std::atomic<std::size_t> current_notices = 0;
+static_assert(std::atomic<std::size_t>::is_always_lock_free);
+
 // packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one. Only
 // a repeated SIGTERM or SIGINT means that the process must end.
 void on_signal(int signal) {
-  if (stop_requested.exchange(true) && signal != SIGUSR1) {
+  const Notices& now = notices[current_notices];
+  const bool repeated = stop_requested.exchange(true);
+  if (!repeated && signal == SIGINT) now.first.write();
+  if (repeated && signal != SIGUSR1) {
+    now.second.write();
+    kill_children();
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
 }
 
 }  // namespace
+
+void set_stop_notice(std::string_view first, std::string_view second) {
+  const std::size_t unused = 1 - current_notices;
+  notices.at(unused).first.set(first);
+  notices.at(unused).second.set(second);
+  current_notices = unused;
+}
 
 StopSignal::StopSignal() {
   stop_requested = false;

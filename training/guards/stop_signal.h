@@ -2,7 +2,16 @@
 // step.
 #pragma once
 
+#include <cstddef>
+#include <string_view>
+
 namespace packtrain {
+
+// Texts that the handlers write to standard error, of at most kMaxNoticeBytes; more is cut. `first`:
+// after SIGINT, when the run goes on to save. `second`: before a repeated signal ends the process.
+// One thread at a time may call it.
+inline constexpr std::size_t kMaxNoticeBytes = 1024;
+void set_stop_notice(std::string_view first, std::string_view second);
 
 // While the object exists, the three signals only set a flag. A SIGTERM or SIGINT after any of them
 // has its default effect and ends the process. SIGUSR1 may be repeated. At most one object exists.

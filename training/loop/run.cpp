@@ -14,7 +14,9 @@
 #include "training/guards/folder_in_use.h"
 #include "training/guards/run_folder_lock.h"
 #include "training/guards/watchdog.h"
+#include "training/loop/follower.h"
 #include "training/loop/trainer.h"
+#include "training/saving/checkpoint_commands.h"
 #include "training/saving/run_folder.h"
 #include "training/setup/rank_settings.h"
 #include "training/setup/tokenizer_check.h"
@@ -48,7 +50,11 @@ std::unique_ptr<RunFolderLock> claim_folder(const Config& config, World& world) 
     claim = std::make_unique<RunFolderLock>(config.run.output, this_process(world.host()));
   }
   wait_for_folder(config.run.output, world);
-  if (world.rank() == 0) check_tokenizers(config);
+  if (world.rank() == 0) {
+    check_tokenizers(config);
+    check_report_to(config);
+    CheckpointCommands::check_programs(config);
+  }
   return claim;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
@@ -16,6 +17,10 @@
 
 namespace packtrain {
 namespace {
+
+// For a follower to send the last records.
+constexpr std::chrono::seconds kFollowerEndsWithin{60};
+constexpr std::chrono::seconds kHurriedFollower{2};  // of a rank that must end
 
 // The scheduler's job ID; "" without a scheduler.
 std::string job_id() {
@@ -102,6 +107,7 @@ void RunReporter::start_metrics(bool evaluates_again, const Watchdog& watchdog) 
   }
   const MetricsOptions options = metrics_options(watchdog);
   metrics_ = Metrics::start(options);
+  if (world_.rank() == 0) follower_.emplace(config_);
   const auto endpoints = gather_texts(metrics_->endpoint().value_or(""), 0, world_.control());
   const auto hosts = gather_texts(world_.host(), 0, world_.control());
   if (world_.rank() == 0) write_metrics_targets(folder, options.run_name, endpoints, hosts);
@@ -109,6 +115,8 @@ void RunReporter::start_metrics(bool evaluates_again, const Watchdog& watchdog) 
 
 void RunReporter::end(RunState state, const std::string& reason, bool waits) {
   metrics_->end(state, reason, waits ? config_.metrics.last_scrape_timeout_s : 0);
+  const bool hurries = state == RunState::kFailed && !waits;
+  if (follower_) follower_->finish(hurries ? kHurriedFollower : kFollowerEndsWithin);
   if (state == RunState::kDone) world_.control().barrier();  // metrics of all ranks were scraped
   if (world_.rank() == 0) remove_metrics_targets(config_.run.output, run_name(config_));
 }
@@ -146,6 +154,12 @@ void RunReporter::step(const LaunchedStep& step, const StepOutcome::Values& valu
   add_memory(record);
   details_.add_to(record, values.details);
   metrics_->step(record);
+  commands();
+  if (follower_) follower_->look();
+}
+
+void RunReporter::commands() {
+  for (const CommandRecord& record : saver_.take_command_records()) metrics_->command(record);
 }
 
 // The record's own loss is the mean of those that have a step.

@@ -15,6 +15,7 @@
 #include "training/guards/straggler_detector.h"
 #include "training/guards/watchdog.h"
 #include "training/loop/evaluation_tracker.h"
+#include "training/loop/follower.h"
 #include "training/loop/launched_step.h"
 #include "training/loop/planned_run.h"
 #include "training/loop/run_inputs.h"
@@ -42,6 +43,7 @@ class RunReporter {
   // Writes the losses of the step's examples, once the step is accepted.
   void accept(LaunchedStep& step);
   void evaluation(const EvaluationRecord& record) { metrics_->evaluation(record); }
+  void commands();  // what commands printed since the last call
   // Reports how the run ended, and the reason of a failure. With `waits` it returns after watchers
   // have read it.
   void end(RunState state, const std::string& reason, bool waits);
@@ -69,6 +71,7 @@ class RunReporter {
   StragglerDetector stragglers_;
   std::unique_ptr<ExampleLossLog> loss_log_;  // or none
   std::unique_ptr<Metrics> metrics_;
+  std::optional<Follower> follower_;  // of rank 0
   std::optional<StepTrace> trace_;
   std::int64_t num_accepted_ = 0;            // steps of this process
   std::int64_t num_allocation_retries_ = 0;  // at the last record

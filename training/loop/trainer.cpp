@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "framework/core/error.h"
@@ -12,6 +13,10 @@
 
 namespace packtrain {
 namespace {
+
+constexpr std::chrono::seconds kLookAtCommandsEvery{1};
+// For the end of a command that reaches its own limit.
+constexpr std::chrono::seconds kCommandsEndWithin{10};
 
 StepOutcome::Values read_outcome(StepOutcome& outcome) {
   const RangeScope range("wait for the outcome", {RangeKind::kThreadWait});
@@ -73,6 +78,7 @@ std::optional<std::int64_t> Trainer::run() {
   }
   if (tracker_.ends_run()) log_info("ended early: {}", tracker_.describe_end());
   saver_.writer().finish();
+  finish_commands(/*stops=*/false);
   guards_.faults.maybe_inject(FaultPhase::kShutdown);
   return std::nullopt;
 }
@@ -178,6 +184,31 @@ void Trainer::evaluate_and_sample(std::int64_t steps_done) {
   executor_.timer().restart();
 }
 
+// Ranks look together once a second, so that the watchdogs of all see progress. A first request to
+// stop ends the wait; of a run that stops already, the next signal ends the process.
+void Trainer::finish_commands(bool stops) {
+  if (!CheckpointCommands::are_wanted(config_)) return;
+  const std::int64_t newest = saver_.writer().newest();
+  const std::chrono::duration<double> limit(config_.run.command_timeout_s);
+  const auto begin = std::chrono::steady_clock::now();
+  bool told = false;
+  for (std::int64_t left = 1; left != 0;) {
+    guards_.watchdog.enter(RunPhase::kCheckpoint, newest);
+    if (world_.rank() == 0) {
+      left = saver_.writer().wait_for_commands(kLookAtCommandsEvery, stops) ? 0 : 1;
+      reporter_.commands();
+      if (std::chrono::steady_clock::now() - begin > limit + kCommandsEndWithin) left = 0;
+      if (!stops && guards_.requests.stop_requested()) left = 0;
+      if (left != 0 && !std::exchange(told, true)) {
+        log_info("waiting for commands on checkpoints, {:g} s at most (run.command_timeout_s)",
+                 limit.count());
+      }
+    }
+    world_.control().broadcast(&left, sizeof left, 0, nullptr);
+  }
+  saver_.writer().end_commands();
+}
+
 void Trainer::stop(std::int64_t steps_done) {
   if (steps_done == 0) {
     throw Error(ErrorCategory::kStopped, "stopped on request before the first step",
@@ -185,9 +216,12 @@ void Trainer::stop(std::int64_t steps_done) {
   }
   reporter_.trace().end();
   saver_.save_now(steps_done);
+  finish_commands(/*stops=*/true);
   throw Error(ErrorCategory::kStopped,
-              fmt::format("stopped on request after step {} of {}; saved in {}", steps_done,
-                          run_.total_steps(), checkpoints_folder(config_.run.output)),
+              fmt::format("stopped on request after step {} of {}; saved in {}/step-{}: no step is "
+                          "lost",
+                          steps_done, run_.total_steps(), checkpoints_folder(config_.run.output),
+                          steps_done),
               "The same command continues from there.");
 }
 

@@ -59,6 +59,8 @@ class Trainer {
   void finish(LaunchedStep& step);
   std::int64_t recover();  // returns the step to continue with
   void evaluate_and_sample(std::int64_t steps_done);
+  // Waits for commands on checkpoints, and reports what they printed. Collective.
+  void finish_commands(bool stops);
   // Both save first.
   [[noreturn]] void stop(std::int64_t steps_done);
   [[noreturn]] void fail_evaluation(std::int64_t steps_done, const EvaluationError& error);

@@ -13,6 +13,9 @@
 #include "framework/core/file.h"
 #include "framework/core/logging.h"
 #include "framework/device/trace_range.h"
+#include "training/checkpoint/folder_names.h"
+#include "training/checkpoint/retention.h"
+#include "training/guards/stop_notice.h"
 #include "training/saving/run_folder.h"
 #include "training/setup/adapter_source.h"
 
@@ -66,7 +69,14 @@ RunSaver::RunSaver(const Config& config, World& world, Device& device, ShardedMo
       control_(world.control().split(0, world.rank())),
       newest_(resumed_step),
       newest_unix_time_s_(unix_time_s()),
-      begun_(resumed_step) {}
+      begun_(resumed_step) {
+  if (control_->rank() != 0) return;
+  const std::string own = folder_path(checkpoints_folder(config.run.output), resumed_step);
+  note_newest_checkpoint(is_checkpoint(own) ? own : "");
+  if (CheckpointCommands::are_wanted(config)) {
+    commands_ = std::make_unique<CheckpointCommands>(config, resumed_step);
+  }
+}
 
 void RunSaver::prepare() {
   const CheckpointSection& options = config_.checkpoint;
@@ -104,11 +114,15 @@ void RunSaver::write(const TrainingState& state, std::span<const ShardView> shar
     folder =
         save_checkpoint(checkpoints_folder(config_.run.output), state, all, retention(), *control_);
   }
-  if (control_->rank() == 0) notify_launcher(state.step);
+  if (control_->rank() == 0) {
+    notify_launcher(state.step);
+    note_newest_checkpoint(folder);
+  }
   log_info("saved {}", folder);
   newest_ = state.step;
   newest_duration_s_ = duration_s;
   newest_unix_time_s_ = unix_time_s();
+  start_commands(state);
 }
 
 void RunSaver::save(const TrainingState& state) {
@@ -136,13 +150,41 @@ void RunSaver::save_now(const TrainingState& state) {
 }
 
 Retention RunSaver::retention() const {
-  return {config_.checkpoint.keep, config_.checkpoint.keep_best};
+  return {config_.checkpoint.keep, config_.checkpoint.keep_best,
+          commands_ ? commands_->steps_in_use() : std::vector<std::int64_t>()};
+}
+
+// An evaluation or samples that are due change the manifest when they are done.
+void RunSaver::start_commands(const TrainingState& state) {
+  if (commands_ == nullptr || state.evaluation_due || state.samples_due) return;
+  if (is_checkpoint(folder_path(checkpoints_folder(config_.run.output), state.step))) {
+    commands_->add(state.step);
+  }
+}
+
+std::vector<CommandRecord> RunSaver::take_command_records() {
+  return commands_ ? commands_->take_records() : std::vector<CommandRecord>();
+}
+
+bool RunSaver::wait_for_commands(std::chrono::duration<double> limit, bool stops) {
+  if (commands_ == nullptr) return true;
+  const std::string root = checkpoints_folder(config_.run.output);
+  if (newest_ >= 0 && is_checkpoint(folder_path(root, newest_))) commands_->add(newest_);
+  if (stops) commands_->stop_evaluations();
+  return commands_->wait(limit);
+}
+
+void RunSaver::end_commands() {
+  if (commands_ == nullptr) return;
+  commands_->stop();
+  remove_old_checkpoints(checkpoints_folder(config_.run.output), retention(), newest_);
 }
 
 void RunSaver::amend(const TrainingState& state) {
   if (control_->rank() != 0) return;
   const auto write_loss = [this, state] {
     amend_checkpoint(checkpoints_folder(config_.run.output), state, retention());
+    start_commands(state);
   };
   if (!pending_.valid()) return write_loss();
   pending_ = std::async(std::launch::async, [before = std::move(pending_), write_loss]() mutable {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -13,9 +14,11 @@
 
 #include "framework/config/config.h"
 #include "framework/device/device.h"
+#include "framework/metrics/metrics.h"
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/saving/checkpoint_commands.h"
 #include "training/saving/state_snapshot.h"
 
 namespace packtrain {
@@ -49,6 +52,14 @@ class RunSaver {
   void amend(const TrainingState& state);
   // Waits for the save in flight. Throws when it failed.
   void finish();
+  // The next three are of rank 0 and not collective. Metrics that commands printed since the last
+  // call.
+  std::vector<CommandRecord> take_command_records();
+  // Waits for the commands on checkpoints, after finish(). False when that takes longer than
+  // `limit`. A run that stops on request does not wait for evaluations.
+  bool wait_for_commands(std::chrono::duration<double> limit, bool stops);
+  // Ends commands that still run, and removes the checkpoints that were kept for them alone.
+  void end_commands();
   // As finish(), but leaves a failure unhandled. For destructors.
   void wait() {
     if (pending_.valid()) pending_.wait();
@@ -74,6 +85,8 @@ class RunSaver {
   std::vector<ShardView> own_shards();
   void write(const TrainingState& state, std::span<const ShardView> shards);
   Retention retention() const;
+  // Starts the commands when all that belongs to the checkpoint is in it.
+  void start_commands(const TrainingState& state);
   void settle(bool throws);  // waits for the save in flight, if any, and handles its failure
 
   const Config& config_;
@@ -82,6 +95,7 @@ class RunSaver {
   Device& device_;
   std::unique_ptr<Communicator> control_;  // of the thread that saves
   std::unique_ptr<StateSnapshot> snapshot_;
+  std::unique_ptr<CheckpointCommands> commands_;  // of rank 0, or none
   std::future<void> pending_;
   std::atomic<std::int64_t> newest_;  // this and the next two: set by the thread that writes
   std::atomic<double> newest_unix_time_s_;

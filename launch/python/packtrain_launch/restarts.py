@@ -91,7 +91,7 @@ class Runner:
         begin = time.monotonic()
         status = self._explain(job.wait(), hosts, time.monotonic() - begin)
         if job.was_ended_at_once and status != 0:  # mpirun itself returns 1 then
-            say(f"ended at once by {signal.Signals(self._stop.number).name}, nothing was saved")
+            say(f"ended at once by {signal.Signals(self._stop.number).name}, {self._what_is_kept()}")
             return 128 + self._stop.number
         # A request in the moment in which mpirun starts a rank kills it; the rank has done nothing yet.
         return STOPPED if job.was_asked_to_save and status == _KILLED_BY_REQUEST else status
@@ -154,6 +154,12 @@ class Runner:
         with open(self._status_file, encoding="utf-8") as file:
             lines = file.read().splitlines()
         return lines[-1] if lines else ""
+
+    def _what_is_kept(self) -> str:
+        if not self._settings.saves_when_stopped:
+            return "nothing was saved"
+        newest = self._newest_save().removeprefix("saved ")
+        return f"the steps after {newest} are lost" if newest else "this start had saved no checkpoint"
 
     def _wait_before_restart(self, fruitless: int) -> None:
         """Waits 1, 2, 4 ... 60 seconds, or until a signal."""

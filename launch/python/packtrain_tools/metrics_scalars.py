@@ -38,7 +38,9 @@ def _evaluation_scalars(line: dict) -> dict:
 
 def scalars_of(line: dict) -> dict[str, float]:
     """Scalars by "group/key". Non-finite values are null in the file and NaN here."""
-    if is_evaluation(line):
+    if "evaluate_command" in line:
+        scalars = {f"evaluate_command/{name}": value for name, value in line["evaluate_command"].items()}
+    elif is_evaluation(line):
         scalars = _evaluation_scalars(line)
     else:
         scalars = {f"{_group_of(key)}/{key}": value for key, value in line.items()

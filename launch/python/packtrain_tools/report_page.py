@@ -88,6 +88,20 @@ def validation_chart(runs: Runs) -> Chart:
     return chart
 
 
+def command_charts(runs: Runs) -> list[Chart]:
+    """One for each name that run.evaluate_command printed."""
+    names = dict.fromkeys(name for run in runs for line in run.history.commands for name in line["evaluate_command"])
+    charts = []
+    for name in names:
+        chart = Chart(name, "run.evaluate_command")
+        for run in runs:
+            points = sorted((line["step"], line["evaluate_command"][name]) for line in run.history.commands
+                            if name in line["evaluate_command"])
+            chart.lines.append(Line(run.name, points, run.colour, markers=True))
+        charts.append(chart)
+    return charts
+
+
 def _loss_of_source(name: str, step: dict) -> float | None:
     return step.get("loss_by_source", {}).get(name)
 
@@ -113,7 +127,7 @@ def curves(runs: Runs) -> str:
         return chart_of(runs, title, y_label,
                         lambda step: step[key] * factor if key in step else None, **more)
 
-    charts = [loss_chart(runs), validation_chart(runs),
+    charts = [loss_chart(runs), validation_chart(runs), *command_charts(runs),
               plain("Throughput", "real tokens/s a device", "tokens_per_second_per_device",
                     from_zero=True)]
     if any_value(runs, "mfu", 0):

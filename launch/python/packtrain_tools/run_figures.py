@@ -17,6 +17,7 @@ GIB = 2.0**30
 class History:
     steps: list[dict] = field(default_factory=list)
     evaluations: list[dict] = field(default_factory=list)
+    commands: list[dict] = field(default_factory=list)  # what run.evaluate_command printed, by order of its end
 
     @property
     def steady(self) -> list[dict]:
@@ -46,6 +47,8 @@ def read_history(folder: str) -> History:
                 history.evaluations.append(record)
             elif is_step:
                 history.steps.append(record)
+            elif "evaluate_command" in record:
+                history.commands.append(record)
     return history
 
 

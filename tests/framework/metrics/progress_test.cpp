@@ -145,6 +145,30 @@ TEST(Progress, WritesALineForEachNamedEvaluationSet) {
   EXPECT_TRUE(screen.writes[1].starts_with("step 2  validation loss chat 1.500"));
 }
 
+TEST(Progress, ShowsTheLatestValidationLossOnATerminalAlone) {
+  Screen screen;
+  Progress progress(10, screen.terminal(120));
+  progress.step(step_record(1), 1);
+  progress.evaluation({.step = 1, .loss = 2.5});
+  progress.step(step_record(2), 2);
+  EXPECT_EQ(screen.writes.front().find("validation"), std::string::npos);
+  EXPECT_NE(screen.writes.back().find("  loss 0.000  validation 2.500  "), std::string::npos)
+      << screen.writes.back();
+  Screen log;
+  Progress plain(10, log.log());
+  plain.evaluation({.step = 1, .loss = 2.5});
+  plain.step(step_record(2), 2);
+  EXPECT_EQ(log.writes.back().find("validation"), std::string::npos);
+}
+
+TEST(Progress, WritesTheNumbersOfACommandOnALineOfTheirOwn) {
+  Screen screen;
+  Progress progress(10, screen.terminal(120));
+  progress.step(step_record(1), 1);
+  progress.command({.step = 1, .values = {{"accuracy", 0.25}, {"f1", 2}}});
+  EXPECT_EQ(screen.writes.back(), "\r\x1b[Kstep 1  accuracy 0.25  f1 2\n");
+}
+
 TEST(Progress, DrawsAtMostTenTimesASecondOnATerminal) {
   Screen screen;
   Progress progress(1000, screen.terminal(100));

@@ -148,6 +148,11 @@ TEST(EvaluationJsonLine, HasTheNumbersOfEveryNamedSet) {
   EXPECT_EQ(line["validation_sets"]["chat"]["loss_by_source"]["web"], 1.25);
 }
 
+TEST(CommandLine, HasTheNumbersInTheirOrder) {
+  EXPECT_EQ(command_json_line({.step = 4, .values = {{"b", 0.5}, {"a", 2}}}),
+            R"({"step":4,"evaluate_command":{"b":0.5,"a":2.0}})");
+}
+
 TEST(EvaluationJsonLine, HasLossesBySourceUnderAKeyOfItsOwn) {
   const std::string line = evaluation_json_line({.loss_by_source = {{"web", 2.5}, {"code", 1.5}}});
   const ordered_json expected = {{"web", 2.5}, {"code", 1.5}};

@@ -123,6 +123,16 @@ TEST(MetricsRegistry, ShowsTheLossOfEachNamedSet) {
   EXPECT_EQ(metric_value(registry.page(), "packtrain_validation_loss"), 1.5);
 }
 
+TEST(MetricsRegistry, ShowsTheLatestNumberOfACommandByName) {
+  MetricsRegistry registry = labelled_registry();
+  registry.command({.step = 4, .values = {{"gsm8k \"strict\"", 0.25}, {"length", 8}}});
+  registry.command({.step = 8, .values = {{"length", 9}}});
+  const std::string name = "packtrain_evaluate_command";
+  EXPECT_TRUE(has_sample(registry.page(), name, R"(name="gsm8k \"strict\"")", "0.25"))
+      << registry.page();
+  EXPECT_TRUE(has_sample(registry.page(), name, R"(name="length")", "9"));
+}
+
 TEST(MetricsRegistry, KeepsACounterThatMetANanCounting) {
   MetricsRegistry registry = labelled_registry();
   StepRecord record = distinct_record();

@@ -41,7 +41,9 @@ const std::set<std::string> kFree = {"model.prefix",  // of names in files
                                      "run.early_stopping_min_delta",
                                      "run.cuda_graphs",
                                      "run.trace_steps",
-                                     "run.trace_first"};
+                                     "run.trace_first",
+                                     "run.evaluate_command",
+                                     "run.command_timeout_s"};
 
 std::set<std::string> refused_keys() {
   std::set<std::string> keys(keys_fixed_on_resume().begin(), keys_fixed_on_resume().end());
