@@ -131,11 +131,7 @@ Field choice_list(const char* name, std::vector<Value>& member, const Choices<Va
     }
     return write_names(written);
   };
-  return {.name = name,
-          .wanted = list_of(names),
-          .read = read,
-          .write = write,
-          .choices = names};
+  return {.name = name, .wanted = list_of(names), .read = read, .write = write, .choices = names};
 }
 
 }  // namespace packtrain

@@ -135,9 +135,9 @@ const OtherWay kOtherWays[] = {
      "the run such as 0.1, where data.validation names a store."},
     {{"save_each_epoch", "save_every_epoch", "saves_per_epoch"},
      "checkpoint.save_steps: epoch saves after each epoch."},
-    {{"wandb", "use_wandb", "wandb_*", "tensorboard", "tensorboard_*", "mlflow_*",
-      "use_mlflow", "swanlab_*", "use_swanlab", "comet_*", "use_comet", "trackio_*", "run_name",
-      "metric_logger", "exp_manager", "exp_name", "plot_loss"},
+    {{"wandb", "use_wandb", "wandb_*", "tensorboard", "tensorboard_*", "mlflow_*", "use_mlflow",
+      "swanlab_*", "use_swanlab", "comet_*", "use_comet", "trackio_*", "run_name", "metric_logger",
+      "exp_manager", "exp_name", "plot_loss"},
      "metrics.report_to: [tensorboard, wandb, mlflow] sends a run's metrics there while it trains; "
      "`packtrain follow RUN` does so from outside or afterwards."},
     {{"logging_steps", "log_interval", "log_every", "log_every_n_steps", "logging_strategy",

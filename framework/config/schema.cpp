@@ -190,10 +190,11 @@ std::vector<Field> fields_of(RunSection& s) {
       integer("run.trace_first", s.trace_first, 1)
           .means("First step to trace, counted from the start of the process."),
       text_list("run.evaluate_command", s.evaluate_command)
-          .means("A program and its arguments that rank 0 starts without a shell on committed "
-                 "checkpoints, one at a time. `{export}`, else the last argument, is a Hugging Face "
-                 "folder of the checkpoint. The numbers of the JSON object in its last line of "
-                 "output become metrics. Training does not wait."),
+          .means(
+              "A program and its arguments that rank 0 starts without a shell on committed "
+              "checkpoints, one at a time. `{export}`, else the last argument, is a Hugging Face "
+              "folder of the checkpoint. The numbers of the JSON object in its last line of "
+              "output become metrics. Training does not wait."),
       real("run.command_timeout_s", s.command_timeout_s, {.low = 0, .above = true})
           .in("seconds")
           .means("Time limit of one start of run.evaluate_command or checkpoint.after_save. A "

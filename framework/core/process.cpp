@@ -26,7 +26,7 @@ constexpr int kLowPriority = 10;  // nice value
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 constexpr int kUnknownExitCode = -1;  // another part of this process has waited for the child
-constexpr int kFirstInherited = 3;  // the descriptor after standard error
+constexpr int kFirstInherited = 3;    // the descriptor after standard error
 
 // Groups of running children, for kill_children(). 0: unused.
 std::array<std::atomic<pid_t>, 16> running_groups{};
@@ -72,7 +72,8 @@ class FileActions {
   posix_spawn_file_actions_t actions_{};
 };
 
-// A group of its own, no other blocked signal, and the default action for each that this program handles.
+// A group of its own, no other blocked signal, and the default action for each that this program
+// handles.
 class SpawnAttributes {
  public:
   explicit SpawnAttributes(bool blocks_sigterm) {
@@ -89,8 +90,8 @@ class SpawnAttributes {
     }
     posix_spawnattr_setsigdefault(&attributes_, &reset);
     posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                               POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
   SpawnAttributes(const SpawnAttributes&) = delete;
@@ -128,10 +129,9 @@ Process::Process(const ProcessOptions& options) : name_(options.words.at(0)) {
   const int failure = ::posix_spawnp(&id_, name_.c_str(), actions.get(), attributes.get(),
                                      pointers_to(words).data(), pointers_to(variables).data());
   if (failure != 0) {
-    throw Error(
-        ErrorCategory::kConfig,
-        fmt::format("cannot start {}: {}", name_, std::generic_category().message(failure)),
-        "Give the path of a program that this process may run, or a name that is on PATH.");
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("cannot start {}: {}", name_, std::generic_category().message(failure)),
+                "Give the path of a program that this process may run, or a name that is on PATH.");
   }
   add_group(id_);
   if (options.low_priority) ::setpriority(PRIO_PROCESS, static_cast<id_t>(id_), kLowPriority);

@@ -15,9 +15,9 @@ constexpr auto kPrefixes = std::to_array<std::string_view>(
     {"OMPI_", "PMIX_", "PMI_", "PRTE_", "TORCHELASTIC_", "SLURM_STEP_", "SLURM_PMI", "ROLE_"});
 constexpr auto kNames = std::to_array<std::string_view>(
     {"RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
-     "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID",
-     "SLURM_STEPID", "SLURM_TASK_PID", "SLURM_GTIDS", "SLURM_NTASKS", "SLURM_NPROCS",
-     "PACKTRAIN_STATUS_FILE", "PACKTRAIN_RESTARTS", "PACKTRAIN_TERMINAL_WIDTH"});
+     "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEPID",
+     "SLURM_TASK_PID", "SLURM_GTIDS", "SLURM_NTASKS", "SLURM_NPROCS", "PACKTRAIN_STATUS_FILE",
+     "PACKTRAIN_RESTARTS", "PACKTRAIN_TERMINAL_WIDTH"});
 
 bool may_be_executed(const std::string& path) {
   std::error_code ignored;

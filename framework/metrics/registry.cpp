@@ -59,15 +59,14 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
       state_(family("packtrain_run_state", "1 for the state that the run is in, else 0")),
       last_step_timestamp_(gauge("packtrain_last_step_timestamp_seconds",
                                  "Unix time of the latest step's end, or of the start")),
-      evaluation_{
-          .loss = gauge("packtrain_validation_loss",
-                        "Loss of the latest evaluation, nats per supervised token"),
-          .perplexity =
-              gauge("packtrain_validation_perplexity", "Perplexity of the latest evaluation"),
-          .loss_by_source = family("packtrain_validation_loss_by_source",
-                                   "Loss of the latest evaluation, by source"),
-          .loss_by_set = family("packtrain_validation_loss_by_set",
-                                "Loss of the latest evaluation, by evaluation set")},
+      evaluation_{.loss = gauge("packtrain_validation_loss",
+                                "Loss of the latest evaluation, nats per supervised token"),
+                  .perplexity = gauge("packtrain_validation_perplexity",
+                                      "Perplexity of the latest evaluation"),
+                  .loss_by_source = family("packtrain_validation_loss_by_source",
+                                           "Loss of the latest evaluation, by source"),
+                  .loss_by_set = family("packtrain_validation_loss_by_set",
+                                        "Loss of the latest evaluation, by evaluation set")},
       experts_{
           .auxiliary_loss =
               family("packtrain_auxiliary_loss",
@@ -190,7 +189,8 @@ void MetricsRegistry::evaluation(const EvaluationRecord& record) {
 
 void MetricsRegistry::command(const CommandRecord& record) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [name, value] : record.values) evaluate_command_.Add({{"name", name}}).Set(value);
+  for (const auto& [name, value] : record.values)
+    evaluate_command_.Add({{"name", name}}).Set(value);
 }
 
 void MetricsRegistry::set_state(RunState state) {

@@ -138,7 +138,7 @@ if step == 8 and steps_noted().count(8) < 2:
     code, _, _ = lab.finish(lab.start("left", *settings, *slow_from(9, 2, 3), "fault.kind=abort", "fault.step=11"))
     assert code not in (0, 75)
     first = program.notes()
-    assert [note["step"] for note in first][0] == 4
+    assert first[0]["step"] == 4
     for note in first:  # an abort runs no code of the run
         if os.path.exists(f"/proc/{note['pid']}"):
             os.kill(note["pid"], signal.SIGKILL)

@@ -67,8 +67,8 @@ Surveyed survey(const Config& config, const RankHosts& hosts) {
 Config load_with(const ComparisonOptions& options, std::vector<std::string> more) {
   std::vector<std::string> overrides = options.overrides;
   overrides.insert(overrides.end(), more.begin(), more.end());
-  overrides.insert(overrides.end(), {"checkpoint.after_save=[]", "run.evaluate_command=[]",
-                                     "metrics.report_to=[]"});
+  overrides.insert(overrides.end(),
+                   {"checkpoint.after_save=[]", "run.evaluate_command=[]", "metrics.report_to=[]"});
   return load_config(options.config_path, overrides);
 }
 

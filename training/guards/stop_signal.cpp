@@ -27,9 +27,7 @@ struct Notice {
   std::array<char, kMaxNoticeBytes> text{};
   std::size_t size = 0;
 
-  void set(std::string_view words) {
-    size = words.copy(text.data(), text.size());
-  }
+  void set(std::string_view words) { size = words.copy(text.data(), text.size()); }
   void write() const {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), size);
   }

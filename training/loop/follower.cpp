@@ -59,11 +59,8 @@ std::unique_ptr<Process> start(const Config& config, const std::vector<std::stri
   make_folders(config.run.output + "/log", ErrorCategory::kConfig);
   const Descriptor log(log_path(config), O_WRONLY | O_CREAT | O_APPEND, ErrorCategory::kConfig);
   begin = static_cast<std::size_t>(::lseek(log.get(), 0, SEEK_END));
-  return std::make_unique<Process>(
-      ProcessOptions{.words = words,
-                     .output = log.get(),
-                     .error_output = log.get(),
-                     .blocks_sigterm = true});
+  return std::make_unique<Process>(ProcessOptions{
+      .words = words, .output = log.get(), .error_output = log.get(), .blocks_sigterm = true});
 }
 
 }  // namespace

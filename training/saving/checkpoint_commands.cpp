@@ -17,7 +17,8 @@ CheckpointCommands::CheckpointCommands(const Config& config, std::int64_t resume
   if (!config.checkpoint.after_save.empty()) after_save_ = std::make_unique<AfterSave>(config);
   if (!config.run.evaluate_command.empty()) evaluate_ = std::make_unique<EvaluateCommand>(config);
   const std::string& run = config.run.output;
-  if (resumed_step < 0 || !is_checkpoint(folder_path(checkpoints_folder(run), resumed_step))) return;
+  if (resumed_step < 0 || !is_checkpoint(folder_path(checkpoints_folder(run), resumed_step)))
+    return;
   newest_ = resumed_step;
   const auto is_left = [&](const char* key) { return !has_succeeded(run, key, resumed_step); };
   if (after_save_ && is_left(AfterSave::kKey)) after_save_->add(resumed_step);

@@ -32,7 +32,8 @@ constexpr std::size_t kMaxQuotedBytes = 300;  // of a line in a message
 
 // An unnamed file for a child's standard output. A pipe would have to be read while it runs.
 int open_unnamed_file() {
-  const int opened = ::open(fs::temp_directory_path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  const int opened =
+      ::open(fs::temp_directory_path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (opened >= 0) return opened;
   // Some file systems have no O_TMPFILE.
   std::string name = (fs::temp_directory_path() / "packtrain-XXXXXX").string();
@@ -96,8 +97,10 @@ bool replace_all(std::string& text, const std::string& name, const std::string& 
   return found;
 }
 
+// Without a slash at the end.
 std::string absolute_path(const std::string& path) {
-  return fs::absolute(path).lexically_normal().string();
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).string();
 }
 
 std::string path_of_notes(const std::string& run_folder) {
@@ -180,8 +183,7 @@ void note_command(const std::string& run_folder, const std::string& command, std
                                    {"succeeded", end.succeeded},
                                    {"duration_s", duration_s}};
     if (!end.succeeded) note["failure"] = end.failure;
-    OutputFile file(path_of_notes(run_folder), OutputFile::Mode::kAppend,
-                    ErrorCategory::kInternal);
+    OutputFile file(path_of_notes(run_folder), OutputFile::Mode::kAppend, ErrorCategory::kInternal);
     const auto replaces = nlohmann::ordered_json::error_handler_t::replace;
     file.write(note.dump(-1, ' ', false, replaces) + "\n");
     file.close();

@@ -33,9 +33,9 @@ struct CommandEnd {
 // SIGTERM, and SIGKILL 3 s later. Throws Error(kInternal) when the log cannot be written.
 CommandEnd run_command(const CommandStart& start, const std::stop_token& stops);
 
-// The words of the configuration with the run's values in the place of `{step}`, `{run}` (its name),
-// and `{NAME}`, which is `folder`. Other braces stay. Where no word has `{NAME}`, the folder is
-// added as the last word. The folder becomes absolute.
+// The words of the configuration with the run's values in the place of `{step}`, `{run}` (its
+// name), and `{NAME}`, which is `folder`. Other braces stay. Where no word has `{NAME}`, the folder
+// is added as the last word. The folder becomes absolute.
 std::vector<std::string> command_words(const std::vector<std::string>& words,
                                        const std::string& run_folder, std::int64_t step,
                                        const std::string& name, const std::string& folder);

@@ -36,7 +36,7 @@ class ScratchFolder {
   void remove() const {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
-    fs::remove_all(path_ + ".tmp", ignored);  // of an export that was ended
+    fs::remove_all(path_ + ".tmp", ignored);             // of an export that was ended
     fs::remove(fs::path(path_).parent_path(), ignored);  // when it is empty
   }
   std::string path_;
@@ -108,11 +108,11 @@ std::vector<CommandRecord> EvaluateCommand::take_records() {
 // An adapter becomes a PEFT folder, which has no tokenizer.
 CommandStart EvaluateCommand::export_start(const std::string& checkpoint,
                                            const std::string& folder) const {
-  CommandStart start{.words = {fs::read_symlink("/proc/self/exe").string(), "export", checkpoint,
-                               "--out", folder},
-                     .log = config_.run.output + "/log/evaluate_command.log",
-                     .low_priority = true,
-                     .timeout_s = config_.run.command_timeout_s};
+  CommandStart start{
+      .words = {fs::read_symlink("/proc/self/exe").string(), "export", checkpoint, "--out", folder},
+      .log = config_.run.output + "/log/evaluate_command.log",
+      .low_priority = true,
+      .timeout_s = config_.run.command_timeout_s};
   const std::string tokenizer = trains_adapter(config_) ? "" : tokenizer_folder(config_);
   if (!tokenizer.empty()) start.words.insert(start.words.end(), {"--tokenizer", tokenizer});
   return start;

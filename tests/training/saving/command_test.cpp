@@ -85,8 +85,7 @@ TEST(PrintedNumbers, TheLastLineThatIsAnObjectCounts) {
   const PrintedNumbers found =
       read_printed_numbers("{\"a\": 1}\nnoise\n{\"b\": 2.5, \"c\": -3e-2}\n[4]\ndone\n");
   EXPECT_EQ(found.failure, "");
-  EXPECT_EQ(found.numbers,
-            (std::vector<std::pair<std::string, double>>{{"b", 2.5}, {"c", -0.03}}));
+  EXPECT_EQ(found.numbers, (std::vector<std::pair<std::string, double>>{{"b", 2.5}, {"c", -0.03}}));
 }
 
 TEST(PrintedNumbers, WhatIsNoNumberIsNamed) {
@@ -97,7 +96,8 @@ TEST(PrintedNumbers, WhatIsNoNumberIsNamed) {
 }
 
 TEST(PrintedNumbers, OutputWithoutANumberIsAFailure) {
-  for (const char* output : {"", "\n\n", "accuracy 0.5\n", "[1]\n", "{\"a\": NaN}\n", "{\"a\": 1"}) {
+  for (const char* output :
+       {"", "\n\n", "accuracy 0.5\n", "[1]\n", "{\"a\": NaN}\n", "{\"a\": 1"}) {
     EXPECT_EQ(read_printed_numbers(output).failure, "no line of its output is a JSON object")
         << output;
   }
