@@ -34,9 +34,9 @@ struct ProcessEnd {
 
 class Process {
  public:
-  // The child inherits no other descriptor, no other blocked or ignored signal, and no variable
-  // that makes a program take itself for a rank of this job. Throws Error(kConfig) when it cannot
-  // be started.
+  // The child inherits no other descriptor, and no other blocked or ignored signal. It has no
+  // variable that makes a program take itself for a rank of this job. Throws Error(kConfig) when it
+  // cannot be started.
   explicit Process(const ProcessOptions& options);
   // Kills the group when the process has not ended.
   ~Process();

@@ -8,8 +8,8 @@
 
 namespace packtrain {
 
-// True for a variable by which a launcher tells a process that it is a rank: of Open MPI, PMIx,
-// PMI, torchrun, a Slurm step or packtrain-run. A child that has it waits for other ranks.
+// True for a variable that makes a process a rank. Open MPI, PMIx, PMI, torchrun, a Slurm step and
+// packtrain-run set them. A child that has one may wait for other ranks.
 bool is_variable_of_rank(std::string_view name);
 
 // This process's variables as NAME=VALUE without those of ranks, then `added`, which replace

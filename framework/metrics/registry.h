@@ -47,7 +47,7 @@ class MetricsRegistry {
     void set(const AdapterRecord& record);
   };
 
-  // Of the latest evaluation. The two families have a gauge for each source and set.
+  // The latest evaluation. The two families have a gauge for each source and set.
   struct EvaluationMetrics {
     prometheus::Gauge& loss;
     prometheus::Gauge& perplexity;

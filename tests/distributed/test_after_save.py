@@ -60,7 +60,7 @@ if step == 8 and steps_noted().count(8) < 2:
     assert ends_of_commands(lab.folder / "runs" / "again")[1:3] == [(KEY, 8, False), (KEY, 8, True)]
 
 
-def test_a_lasting_failure_is_a_warning_and_the_run_goes_on(lab):
+def test_a_lasting_failure_is_a_warning_and_the_run_continues(lab):
     program = Program(lab.folder, "never", """
 note(step=step)
 sys.exit(3)
@@ -68,7 +68,7 @@ sys.exit(3)
     code, _, err = lab.finish(lab.start("never", *SETTINGS, "checkpoint.save_steps=0", program.setting(KEY)))
     assert code == 0, err
     assert [note["step"] for note in program.notes()] == [12, 12, 12]
-    assert "failed (3 of 3 tries): exit code 3. Training goes on" in err and "log/after_save.log" in err
+    assert "failed (3 of 3 tries): exit code 3. Training continues" in err and "log/after_save.log" in err
 
 
 def test_a_command_that_takes_too_long_is_ended(lab):

@@ -111,7 +111,7 @@ def test_mlflow_gets_each_step_once_over_two_starts(lab, packages, monkeypatch, 
     assert [entry["step"] for entry in entries if "validation/loss" in entry] == [6, 12]
 
 
-def test_a_follower_that_dies_is_a_warning_and_the_run_goes_on(lab, packages, monkeypatch):
+def test_a_follower_that_dies_is_a_warning_and_the_run_continues(lab, packages, monkeypatch):
     (packages / "wandb.py").write_text("def init(**_): raise RuntimeError('not logged in')\n")
     code, _, err = lab.finish(lab.start("dies", *SETTINGS, "metrics.report_to=[wandb]", *slow_from(2, 3)))
     assert code == 0, err

@@ -95,7 +95,7 @@ std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int c
   return steps;
 }
 
-// Kept whatever their age.
+// These are kept at any age.
 std::set<std::int64_t> selected_steps(const std::vector<StoredFolder>& usable,
                                       const Retention& keep) {
   std::set<std::int64_t> steps = best_steps(usable, keep.num_best);

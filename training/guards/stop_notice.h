@@ -1,4 +1,4 @@
-// What a user who stops a run on a terminal is told.
+// The messages for a user who stops a run on a terminal.
 #pragma once
 
 #include <string>

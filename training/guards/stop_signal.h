@@ -8,7 +8,7 @@
 namespace packtrain {
 
 // Texts that the handlers write to standard error, of at most kMaxNoticeBytes; more is cut.
-// `first`: after SIGINT, when the run goes on to save. `second`: before a repeated signal ends the
+// `first`: after SIGINT, before the run saves. `second`: before a repeated signal ends the
 // process. One thread at a time may call it.
 inline constexpr std::size_t kMaxNoticeBytes = 1024;
 void set_stop_notice(std::string_view first, std::string_view second);

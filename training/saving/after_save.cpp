@@ -67,7 +67,7 @@ void AfterSave::work(std::int64_t step, const std::stop_token& stops) {
       log_warning(
           "{} of step {} failed ({} of {} tries): {}{}", kKey, step, failures + 1,
           kPauses.size() + 1, end.failure,
-          is_last ? fmt::format(". Training goes on; {} has what it printed", start.log) : "");
+          is_last ? fmt::format(". Training continues; {} has what it printed", start.log) : "");
       if (is_last) return;
       pause(kPauses.at(failures), stops);
       if (stops.stop_requested()) return;

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that is removed with the object, whatever is in it.
+// A folder that is removed with the object and all that is in it.
 class ScratchFolder {
  public:
   explicit ScratchFolder(std::string path) : path_(std::move(path)) { remove(); }
@@ -151,7 +151,7 @@ void EvaluateCommand::work(std::int64_t step, const std::stop_token& stops) {
     const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
     note_command(config_.run.output, kKey, step, end, duration.count());
     if (!end.succeeded) {
-      log_warning("{} of step {} gave no metric: {}. Training goes on", kKey, step, end.failure);
+      log_warning("{} of step {} gave no metric: {}. Training continues", kKey, step, end.failure);
       return;
     }
     if (!printed.others.empty()) {

@@ -15,7 +15,7 @@
 
 namespace packtrain {
 
-// What a command printed, or why there is nothing.
+// The numbers that a command printed, or why there are none.
 struct PrintedNumbers {
   std::vector<std::pair<std::string, double>> numbers;
   std::string failure = {};              // "" unless there are no numbers

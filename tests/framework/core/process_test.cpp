@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kPatience{60};
 
 class ProcessTest : public ::testing::Test {
  protected:
-  // What a shell command prints.
+  // Returns what a shell command prints.
   std::string output_of(const std::string& script,
                         std::vector<std::pair<std::string, std::string>> variables = {}) {
     {
@@ -48,7 +48,7 @@ TEST_F(ProcessTest, ArgumentsReachTheProgramUnchanged) {
   EXPECT_EQ(read_text(path_, ErrorCategory::kInternal), "a b|$HOME|*|'|");
 }
 
-TEST_F(ProcessTest, AnExitCodeAndASignalAreToldApart) {
+TEST_F(ProcessTest, AnExitCodeIsDistinguishedFromASignal) {
   output_of("exit 3");
   EXPECT_EQ(end_.describe(), "exit code 3");
   output_of("kill -KILL $$");
@@ -133,7 +133,7 @@ bool is_gone(const std::string& path) {
   for (int k = 0; k < 5000 && ::kill(process, 0) == 0; ++k) {
     const std::string state =
         read_text("/proc/" + std::to_string(process) + "/stat", ErrorCategory::kInternal);
-    if (state.find(") Z") != std::string::npos) return true;  // nobody waits for it here
+    if (state.find(") Z") != std::string::npos) return true;  // this process is not its parent
     ::usleep(1000);
   }
   return ::kill(process, 0) != 0;

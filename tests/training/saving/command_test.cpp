@@ -59,7 +59,7 @@ TEST_F(CommandTest, OnlyTheEndOfALongOutputIsKept) {
   EXPECT_TRUE(end.output.ends_with("x\n{}\n"));
 }
 
-TEST_F(CommandTest, NotesTellWhichStepsHaveSucceeded) {
+TEST_F(CommandTest, NotesShowWhichStepsHaveSucceeded) {
   const std::string& run_folder = folder_.path();
   EXPECT_FALSE(has_succeeded(run_folder, "a", 4));
   note_command(run_folder, "a", 4, {.succeeded = false, .failure = "x \xff"}, 1);
