@@ -2,19 +2,11 @@
 
 import json
 import math
-import os
-import pathlib
 import signal
-import struct
-import subprocess
-import sys
 import time
 
 import pytest
-from event_reader import scalars
-
-REPO = pathlib.Path(__file__).resolve().parents[2]
-TOOL = [sys.executable, str(REPO / "launch" / "python" / "follow.py")]
+from followed_run import COMMAND, EVALUATION, Run, step_line
 
 # Stands in for the package, whose other end is a server: keeps what it is given.
 WANDB = """
@@ -36,65 +28,6 @@ def init(**options):
     run._write({"init": options["project"], "id": options["id"], "config": options["config"]})
     return run
 """
-
-
-def step_line(step, loss):
-    return {"step": step, "loss": loss, "grad_norm": 1.0, "step_time_s": 0.5, "fill": 0.75,
-            "peak_memory_bytes": 2**31, "num_failed_saves": 0, "slowest_phase": "data", "expert_tokens": [1, 2],
-            "loss_by_source": {"web": loss and loss + 1},
-            "adapters": {"de": {"loss": loss, "grad_norm": 2.0, "learning_rate": 0.5, "num_tokens": 9}}}
-
-
-EVALUATION = {"step": 2, "validation_loss": 2.5, "validation_perplexity": 12.25, "validation_set": "code",
-              "validation_sets": {"code": {"loss": 2.5, "perplexity": 12.25, "num_tokens": 7}}}
-
-
-class Run:
-    def __init__(self, folder, lines=()):
-        self.folder = folder / "flan"
-        self.folder.mkdir()
-        self.events = folder / "events"
-        self.append(*lines)
-
-    def append(self, *lines):
-        with (self.folder / "metrics.jsonl").open("a") as stream:
-            for line in lines:
-                stream.write(json.dumps(line) + "\n")
-
-    def replace(self, *lines):
-        """Replaces the file as a run does that resumes from a checkpoint."""
-        new = self.folder / "metrics.new"
-        new.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        new.replace(self.folder / "metrics.jsonl")
-
-    def follow(self, *arguments, code=0, **environment):
-        words = [*TOOL, str(self.folder), *arguments]
-        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment})
-        assert done.returncode == code, done.stderr
-        return done.stderr
-
-    def start(self, *arguments):
-        # A pipeline of CI may ignore SIGINT.
-        return subprocess.Popen([*TOOL, str(self.folder), "--poll", "0.05", *arguments],
-                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-
-    def found(self):
-        (path,) = (self.events / "flan").iterdir()
-        return scalars(path)
-
-    def losses(self):
-        return [(step, values["train/loss"]) for step, _, values in self.found() if "train/loss" in values]
-
-    def wait_for_losses(self, wanted):
-        deadline = time.monotonic() + 100
-        while True:
-            try:
-                if self.losses() == wanted:
-                    return
-            except (AssertionError, OSError, ValueError, KeyError, IndexError, struct.error):
-                pass  # not there yet, between two files, or half written
-            assert time.monotonic() < deadline, f"no {wanted}"
-            time.sleep(0.05)
 
 
 def stop(process):
@@ -193,9 +126,6 @@ def test_wandb_continues_the_same_run_with_new_steps(tmp_path):
     assert [entry["step"] for entry in entries if "step" in entry] == [3]
 
 
-COMMAND = {"step": 1, "evaluate_command": {"accuracy": 0.25}}  # comes after lines of later steps
-
-
 def test_numbers_of_a_command_are_scalars_of_their_own_step(tmp_path):
     run = Run(tmp_path, [step_line(1, 3.5), step_line(2, 3.25), COMMAND])
     run.follow("--tensorboard", str(run.events), "--once")
@@ -210,52 +140,6 @@ def test_wandb_gets_numbers_of_a_command_once_with_their_step(tmp_path):
     assert [entry["step"] for entry in entries if "train/loss" in entry] == [1, 2, 3]
     again = wandb_log(tmp_path, run)[len(entries):]
     assert not any("evaluate_command/accuracy" in entry for entry in again)
-
-
-MLFLOW = """
-import json, os, types
-def _write(**entry):
-    with open(os.environ["MLFLOW_LOG"], "a") as log:
-        log.write(json.dumps(entry) + "\\n")
-def set_experiment(name):
-    _write(experiment=name)
-def start_run(run_id=None, run_name=None):
-    _write(run_id=run_id, run_name=run_name)
-    return types.SimpleNamespace(info=types.SimpleNamespace(run_id="made-up"))
-def log_text(text, name):
-    _write(text=text, name=name)
-def log_metrics(values, step):
-    _write(step=step, **values)
-def end_run():
-    _write(ended=True)
-"""
-
-
-def mlflow_log(tmp_path, run):
-    package = tmp_path / "packages"
-    package.mkdir(exist_ok=True)
-    (package / "mlflow.py").write_text(MLFLOW)
-    log = tmp_path / "mlflow.log"
-    run.follow("--mlflow", "mine", "--once", PYTHONPATH=str(package), MLFLOW_LOG=str(log))
-    return [json.loads(line) for line in log.read_text().splitlines()]
-
-
-def test_mlflow_gets_each_finite_number_once_under_a_name_that_it_takes(tmp_path):
-    line = {**step_line(2, None), "loss_by_source": {"web: a": 2.5}}
-    run = Run(tmp_path, [step_line(1, 3.5), line, EVALUATION, COMMAND])
-    (run.folder / "config.yaml").write_text("run: {}\n")
-    entries = mlflow_log(tmp_path, run)
-    assert entries[:3] == [{"experiment": "mine"}, {"run_id": None, "run_name": "flan"},
-                           {"text": "run: {}\n", "name": "config.yaml"}]
-    assert entries[-1] == {"ended": True}
-    steps = {entry["step"]: entry for entry in entries if "train/grad_norm" in entry}
-    assert steps[1]["train/loss"] == 3.5 and "train/loss" not in steps[2]
-    assert steps[2]["validation/loss"] == 2.5 and steps[2]["train/loss_by_source/web_ a"] == 2.5
-    assert {"step": 1, "evaluate_command/accuracy": 0.25} in entries
-    run.append(step_line(3, 3.0))
-    again = mlflow_log(tmp_path, run)[len(entries):]
-    assert again[1] == {"run_id": "made-up", "run_name": None}
-    assert [entry["step"] for entry in again if "step" in entry] == [3]
 
 
 def test_a_request_to_end_lets_it_read_what_is_there(tmp_path):
