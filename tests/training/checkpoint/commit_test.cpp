@@ -68,6 +68,14 @@ TEST(Commit, FreesSpaceByRemovingTheOldest) {
   EXPECT_FALSE(fs::exists(root / "step-1"));
 }
 
+TEST(Commit, FreesNoSpaceThatACommandReads) {
+  const TemporaryFolder root;
+  for (const int step : {1, 2, 3}) save_sample(root.path(), step);
+  free_disk_space(root.path(), {.num_newest = 1, .steps_in_use = {1}}, 1);
+  EXPECT_TRUE(fs::exists(root / "step-1"));
+  EXPECT_FALSE(fs::exists(root / "step-2"));
+}
+
 TEST(Commit, FreesSpaceByRemovingTheOnlyOneWhereOneIsKept) {
   const TemporaryFolder root;
   save_sample(root.path(), 1);

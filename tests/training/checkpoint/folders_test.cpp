@@ -242,6 +242,15 @@ TEST(Retention, NeitherCountsNorRemovesWhatIsDamagedOrForeign) {
                                                          "step-2", "step-3", "step-4", "step-9"}));
 }
 
+TEST(Retention, KeepsWhatACommandReads) {
+  const TemporaryFolder root;
+  for (const int step : {1, 2, 3, 4}) save_sample(root.path(), step);
+  remove_old_checkpoints(root.path(), {.num_newest = 1, .steps_in_use = {2}}, 4);
+  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-2", "step-4"}));
+  remove_old_checkpoints(root.path(), {.num_newest = 1}, 4);
+  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-4"}));
+}
+
 TEST(Retention, NeverRemovesTheOneJustSaved) {
   const TemporaryFolder root;
   for (const int step : {20, 30}) save_sample(root.path(), step);

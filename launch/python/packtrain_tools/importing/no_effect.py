@@ -1,7 +1,7 @@
 """Keys that are not carried, by the reason. A name that ends in `*` is a beginning."""
 
-_LOG = ("of its logs: metrics.jsonl has every step, `packtrain follow` hands it to TensorBoard or Weights & "
-        "Biases")
+_LOG = ("of its logs: metrics.jsonl has every step, metrics.report_to sends it to tensorboard, wandb or "
+        "mlflow")
 _SPEED = "a choice for speed: the kernels here have the same results"
 _HARDWARE = "of its processes: packtrain-run and `packtrain plan` do this here"
 _WORK = "of its data work: `packtrain prepare` does this once, before training"
