@@ -14,6 +14,7 @@
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "launch/cli/tools.h"
 #include "training/comparison/comparison_runs.h"
 #include "training/comparison/report.h"
@@ -149,6 +150,7 @@ int run_compare(int argc, char** argv) {
     CompareArguments arguments;
     arguments.add_to(app);
     if (!parse_arguments(app, argc, argv)) return;
+    load_with_sources(arguments.config, &world);
     arguments.finish(app);
     start_logging(world.rank(), world.size(), "");
     const auto runs = plan_comparison(arguments.options, find_hosts(world));

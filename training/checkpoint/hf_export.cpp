@@ -127,6 +127,7 @@ json config_of(const ExportOptions& options, const DecoderConfig& config) {
   }
   json document = find_family(config.family).write(config);
   document.update(special_token_ids(options.model_config, options.tokenizer_folder));
+  document.update(version_of_transformers(options.model_config));
   add_end_tokens(document, options.end_tokens);
   return document;
 }

@@ -79,6 +79,12 @@ json special_token_ids(const std::string& model_config, const std::string& token
   return ids;
 }
 
+json version_of_transformers(const std::string& model_config) {
+  constexpr const char* kKey = "transformers_version";
+  const json own = model_config.empty() ? json::object() : json::parse(model_config);
+  return own.contains(kKey) ? json{{kKey, own.at(kKey)}} : json::object();
+}
+
 void add_end_tokens(json& document, const std::vector<std::int64_t>& end_tokens) {
   if (end_tokens.empty()) return;
   const json own = document.value("eos_token_id", json());

@@ -15,6 +15,10 @@ namespace packtrain {
 nlohmann::json special_token_ids(const std::string& model_config,
                                  const std::string& tokenizer_folder);
 
+// Returns {transformers_version} of the model's own config.json, or {}. transformers 5.17 takes a
+// tokenizer whose config.json lacks it for one with a wrong pattern, and says so.
+nlohmann::json version_of_transformers(const std::string& model_config);
+
 // Adds `end_tokens` to "eos_token_id" of `document`, which is one id, a list, or missing. The
 // result is one id, or a list of several.
 void add_end_tokens(nlohmann::json& document, const std::vector<std::int64_t>& end_tokens);

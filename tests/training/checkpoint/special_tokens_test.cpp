@@ -49,5 +49,12 @@ TEST(SpecialTokens, AreNotLookedForInWhatIsNoToken) {
   EXPECT_EQ(special_token_ids("", folder.path()).dump(), R"({"pad_token_id":5})");
 }
 
+TEST(TransformersVersion, IsTheModelsOwnOrNone) {
+  EXPECT_EQ(version_of_transformers(R"({"a": 1, "transformers_version": "4.40.1"})"),
+            nlohmann::json::parse(R"({"transformers_version": "4.40.1"})"));
+  EXPECT_EQ(version_of_transformers("{}").dump(), "{}");
+  EXPECT_EQ(version_of_transformers("").dump(), "{}");
+}
+
 }  // namespace
 }  // namespace packtrain::test

@@ -31,6 +31,8 @@ const std::set<std::string> kFree = {"model.prefix",  // of names in files
                                      "adapter.path",  // first values only
                                      "adapter.init",
                                      "data.validation",
+                                     "data.prepare_options",  // the store's contents count
+                                     "data.prepared_path",
                                      "batch.micro_batch_size",
                                      "batch.cost",
                                      "precision.deterministic",
