@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from commands import Program, ends_of_commands
+from checkpoint_programs import Program, ends_of_commands
 from runs import PATIENCE_S, assert_bit_equal, slow_from
 
 SETTINGS = ["data.validation=", "run.max_steps=12", "checkpoint.save_steps=4", "checkpoint.keep=10"]

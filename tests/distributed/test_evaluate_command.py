@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from commands import Program, ends_of_commands, wait_for_end
+from checkpoint_programs import Program, ends_of_commands, wait_for_end
 from runs import PATIENCE_S, PROGRAM, assert_bit_equal, slow_from, steps
 
 SETTINGS = ["data.validation=", "run.max_steps=12", "checkpoint.save_steps=4"]
