@@ -15,8 +15,8 @@ namespace packtrain {
 nlohmann::json special_token_ids(const std::string& model_config,
                                  const std::string& tokenizer_folder);
 
-// Returns {transformers_version} of the model's own config.json, or {}. transformers 5.17 takes a
-// tokenizer whose config.json lacks it for one with a wrong pattern, and says so.
+// Returns {transformers_version} of the model's own config.json, or {}. Where a config.json lacks
+// it, transformers 5.17 warns that the tokenizer has a wrong pattern.
 nlohmann::json version_of_transformers(const std::string& model_config);
 
 // Adds `end_tokens` to "eos_token_id" of `document`, which is one id, a list, or missing. The
