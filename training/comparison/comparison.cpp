@@ -220,7 +220,9 @@ std::vector<CurvePoint> loss_over_steps(const RunHistory& history) {
 std::vector<CurvePoint> loss_over_seconds(const RunHistory& history) {
   const std::vector<double> seconds = device_seconds(history);
   std::vector<CurvePoint> curve = loss_over_steps(history);
-  for (CurvePoint& point : curve) point.x = seconds.at(static_cast<std::size_t>(point.x) - 1);
+  for (CurvePoint& point : curve) {  // an evaluation before the first step is at 0 seconds
+    if (point.x > 0) point.x = seconds.at(static_cast<std::size_t>(point.x) - 1);
+  }
   return curve;
 }
 

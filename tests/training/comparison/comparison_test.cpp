@@ -33,6 +33,18 @@ TEST(DeviceTime, OfARunOfWarmupStepsIsTheirs) {
   EXPECT_DOUBLE_EQ(device_seconds(history).back(), 18.0);
 }
 
+TEST(DeviceTime, OfAnEvaluationBeforeTheFirstStepIsZero) {
+  RunHistory history = make_run({.strategy = "padding", .num_steps = 4}).history;
+  EvaluationRecord at_start;
+  at_start.step = 0;
+  at_start.loss = 9;
+  history.evaluations.insert(history.evaluations.begin(), at_start);
+  const std::vector<CurvePoint> curve = loss_over_seconds(history);
+  ASSERT_EQ(curve.size(), 3U);
+  EXPECT_EQ(curve[0].x, 0);
+  EXPECT_DOUBLE_EQ(curve[1].x, 1.0);
+}
+
 TEST(Comparison, SpeedsLeaveWarmupOutAndCountOneDevice) {
   const auto comparison = compare_runs({make_run({.strategy = "padding"})}, 2, {});
   const VariantFigures& padding = comparison.variants.front();
