@@ -20,6 +20,7 @@
 #include "launch/cli/export_stores.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 #include "models/adapters/lora_text.h"
 #include "models/families/text_part.h"
 #include "training/checkpoint/checkpoint.h"
@@ -86,7 +87,7 @@ void add_what_is_written(CLI::App& app, Request& request) {
   app.add_option("--dtype", request.dtype, "of the weights written (default: the run's compute)")
       ->check(CLI::IsMember({"bfloat16", "float32"}));
   app.add_option("--tokenizer", request.options.tokenizer_folder,
-                 "folder whose tokenizer files to copy")
+                 "folder whose tokenizer files to copy, or hf:OWNER/NAME[@REVISION]")
       ->type_name("DIR");
   app.add_flag("--other-tokenizer", request.any_tokenizer,
                "copy the tokenizer even if it is not that of the run's data");
@@ -180,6 +181,7 @@ ParameterSource exported_parameters(const std::string& checkpoint, const Trainin
 // Writes `request.out` and reports it.
 void write_export(const std::string& checkpoint, const TrainingState& state, Request& request) {
   ExportOptions& options = request.options;
+  options.tokenizer_folder = folder_of_model(options.tokenizer_folder);
   const std::string dtype = request.dtype.empty() ? dtype_of_run(state) : request.dtype;
   options.bfloat16 = dtype == "bfloat16";
   options.model_config = state.model_config;
