@@ -1,8 +1,12 @@
-// Token stores from pretokenized JSONL. Each line is one example, an object with two keys.
+// Token stores from pretokenized JSONL. A line is one example, an object with two keys.
 //   input_ids: [id, ...]           At least one id, each in 0..vocab_size-1.
 //   labels:    [id or -100, ...]   Optional. As long as input_ids, each its id or -100.
 // A label says whether its own token is supervised, without a shift. Without labels every token is
-// supervised. Other keys and empty lines are ignored. A line has at most kMaxLineBytes.
+// supervised. Columns of tokens, which the caller names, are further lists of numbers of the same
+// length. Other keys and empty lines are ignored. A line has at most kMaxLineBytes.
+// Or a line is one group (example_groups.h): {"chosen": EXAMPLE, "rejected": EXAMPLE}, or
+// {"desirable": EXAMPLE} and {"undesirable": EXAMPLE}, each EXAMPLE such an object with labels.
+// `margin`, a number, is optional. All lines have the form of the first one.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +20,11 @@ namespace packtrain {
 
 // Streams `files` in this order into a new store. Each file is one source, named as given. Throws
 // Error(kData) with file, line, byte, the value and the expected value. With a policy that skips,
-// it throws only for too many bad lines.
+// it throws only for too many bad lines. Throws Error(kConfig) for a name that no column of tokens
+// can have. `token_columns`: names of the keys with a number for each token.
 StoreInfo prepare_pretokenized(const std::vector<std::string>& files, std::int64_t vocab_size,
                                const std::string& out, bool overwrite,
-                               const BadLinePolicy& policy = {});
+                               const BadLinePolicy& policy = {},
+                               const std::vector<std::string>& token_columns = {});
 
 }  // namespace packtrain

@@ -6,43 +6,56 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "framework/data/example_groups.h"
+#include "framework/data/pretokenized_example.h"
+
 namespace packtrain {
 
-// The fault of a line. The text completes a sentence that begins with the line's place.
-class LineFault : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
+// Every line of the files has this form.
+struct PretokenizedForm {
+  std::optional<GroupKind> kind = std::nullopt;  // none: a plain example
+  bool has_margins = false;
+  std::vector<std::string> token_columns = {};
 };
+
+// The form of a line, without columns of tokens. A plain one when the line is no JSON object.
+PretokenizedForm form_of_line(std::string_view line);
 
 class PretokenizedLine {
  public:
-  explicit PretokenizedLine(std::int64_t vocab_size) : vocab_size_(vocab_size) {}
+  explicit PretokenizedLine(std::int64_t vocab_size, PretokenizedForm form = {});
+  PretokenizedLine(const PretokenizedLine&) = delete;  // examples refer to names of the form
+  PretokenizedLine& operator=(const PretokenizedLine&) = delete;
 
   // Throws LineFault. The results of the functions below are valid until the next call.
   void parse(std::string_view line);
 
-  std::span<const std::int32_t> input_ids() const { return input_ids_; }
-  std::span<const std::uint8_t> loss_mask() const { return loss_mask_; }
+  // The examples of the line: one, or chosen and rejected.
+  std::span<const PretokenizedExample> examples() const { return examples_; }
+  GroupRole role(std::size_t number) const { return roles_[number]; }  // in a form with groups
+  std::optional<float> margin() const { return margin_; }
+
+  std::span<const std::int32_t> input_ids() const { return examples_[0].input_ids(); }
+  std::span<const std::uint8_t> loss_mask() const { return examples_[0].loss_mask(); }
 
  private:
-  void find_columns(std::string_view line);
-  static void take(std::optional<simdjson::dom::array>& column,
-                   const simdjson::dom::key_value_pair& field);
-  void read_ids();
-  void read_labels();
+  using Object = simdjson::dom::object;
 
-  std::int64_t vocab_size_;
+  void read_group(const Object& object);
+  void read_member(const Object& object, GroupRole role, PretokenizedExample& example);
+  void read_margin(const Object& object);
+  static void check_pair(const PretokenizedExample& chosen, const PretokenizedExample& rejected);
+
+  PretokenizedForm form_;
   simdjson::dom::parser parser_;
   std::vector<char> padded_;  // simdjson reads past the end of its text
-  std::optional<simdjson::dom::array> id_column_;
-  std::optional<simdjson::dom::array> label_column_;
-  std::vector<std::int32_t> input_ids_;
-  std::vector<std::uint8_t> loss_mask_;
+  std::vector<PretokenizedExample> examples_;
+  std::vector<GroupRole> roles_;
+  std::optional<float> margin_;
 };
 
 }  // namespace packtrain

@@ -26,9 +26,12 @@ ShardSet::ShardSet(std::string folder, const StoreManifest& manifest)
   check_files();
   first_examples_.reserve(num_shards() + 1);
   std::int64_t first = 0;
+  std::int64_t first_group = 0;
   for (const StoreShard& shard : manifest.shards) {
     first_examples_.push_back(first);
+    first_groups_.push_back(first_group);
     first += shard.num_examples;
+    first_group += shard.num_groups;
   }
   first_examples_.push_back(first);
   const auto num_runs = static_cast<std::int64_t>(num_shards()) * kRunsPerShard;
@@ -47,7 +50,9 @@ void ShardSet::check_files() const {
     std::error_code error;
     const auto num_bytes = std::filesystem::file_size(path, error);
     const StoreShard& shard = manifest_.shards[number];
-    const auto least = static_cast<std::uintmax_t>(5 * shard.num_tokens + 14 * shard.num_examples);
+    const std::int64_t token_bytes = 5 + 4 * std::ssize(manifest_.info.token_columns);
+    const auto least =
+        static_cast<std::uintmax_t>(token_bytes * shard.num_tokens + 14 * shard.num_examples);
     if (!error && num_bytes >= least) continue;
     throw Error(ErrorCategory::kData,
                 error ? fmt::format("{}: {}", path, error.message())
@@ -61,6 +66,11 @@ std::size_t ShardSet::number_of(std::int64_t example) const {
   std::size_t shard = shard_at_[static_cast<std::size_t>(example >> shift_)];
   while (first_examples_[shard + 1] <= example) ++shard;
   return shard;
+}
+
+std::size_t ShardSet::number_of_group(std::int64_t group) const {
+  const auto after = std::ranges::upper_bound(first_groups_, group);
+  return static_cast<std::size_t>(after - first_groups_.begin()) - 1;
 }
 
 void ShardSet::prefetch(std::int64_t example) const {

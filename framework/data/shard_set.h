@@ -29,6 +29,10 @@ class ShardSet {
     return mapped != nullptr ? *mapped : map(number);
   }
   const MappedShard& of(std::int64_t example) const { return shard(number_of(example)); }
+  // Number of the shard's first group.
+  std::int64_t first_group(std::size_t number) const { return first_groups_[number]; }
+  // Index of the shard that has the group, 0 .. num_groups - 1.
+  std::size_t number_of_group(std::int64_t group) const;
   // Does not map anything.
   void prefetch(std::int64_t example) const;
 
@@ -39,6 +43,7 @@ class ShardSet {
   std::string folder_;
   const StoreManifest& manifest_;
   std::vector<std::int64_t> first_examples_;  // [shards + 1]
+  std::vector<std::int64_t> first_groups_;    // [shards]
   // Shards differ in size. For each 2^shift_ examples, shard_at_ has the shard of the first one.
   unsigned shift_ = 0;
   std::vector<std::uint32_t> shard_at_;

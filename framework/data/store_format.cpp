@@ -11,6 +11,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/requirements.h"
+#include "framework/data/group_format.h"
 #include "framework/data/manifest_reader.h"
 
 namespace packtrain {
@@ -22,13 +23,15 @@ constexpr std::string_view kShardPrefix = "part-";
 constexpr std::string_view kScoresPrefix = "log-probs-";
 constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::int64_t kMaxVocabSize = std::numeric_limits<std::int32_t>::max();
-constexpr std::array<std::string_view, 1> kKnownRequirements{kLossWeightsKey};
+constexpr std::array<std::string_view, 3> kKnownRequirements{kLossWeightsKey, kGroupsKey,
+                                                             kTokenColumnsKey};
 
 // Optional keys of a shard.
 constexpr const char* kLengthsKey = "lengths";
 constexpr const char* kLabelsKey = "labels";
 constexpr const char* kMaskBytesKey = "mask_bytes";
 constexpr const char* kDigestKey = "digest";
+constexpr const char* kNumGroupsKey = "num_groups";  // of stores with groups
 constexpr std::size_t kDigestDigits = 32;
 
 std::vector<std::string> read_requirements(const ManifestReader& reader, const Json& json) {
@@ -118,7 +121,7 @@ std::string read_digest(const ManifestReader& reader, const Json& entry) {
   return digest;
 }
 
-StoreShard read_shard(const ManifestReader& reader, const Json& entry) {
+StoreShard read_shard(const ManifestReader& reader, const Json& entry, const StoreInfo& info) {
   StoreShard shard;
   shard.num_examples = reader.count(entry, "num_examples", 1);
   shard.num_tokens = reader.count(entry, "num_tokens", 1);
@@ -126,6 +129,7 @@ StoreShard read_shard(const ManifestReader& reader, const Json& entry) {
   shard.labels = read_bounds(reader, entry, kLabelsKey, 0);
   shard.mask_bytes = read_mask_bytes(reader, entry, shard.num_tokens);
   shard.digest = read_digest(reader, entry);
+  if (info.groups) shard.num_groups = reader.count(entry, kNumGroupsKey, 1);
   return shard;
 }
 
@@ -137,6 +141,8 @@ StoreInfo read_info(const ManifestReader& reader, const Json& json) {
   }
   const std::vector<std::string> requirements = read_requirements(reader, json);
   info.loss_weights = read_loss_weights(reader, json, requirements);
+  info.groups = read_groups(reader, json, requirements);
+  info.token_columns = read_token_columns(reader, json, requirements);
   info.tokenizer = reader.text(json, "tokenizer");
   if (!info.tokenizer.empty() && info.tokenizer != kStoreTokenizerFolder) {
     reader.fail(fmt::format("'tokenizer' is '{}', wanted '{}' or nothing", info.tokenizer,
@@ -201,8 +207,45 @@ Json shard_json(const StoreShard& shard, const std::string& file) {
   add(kLabelsKey, shard.labels);
   if (!shard.mask_bytes.empty()) json[kMaskBytesKey] = shard.mask_bytes;
   if (!shard.digest.empty()) json[kDigestKey] = shard.digest;
+  if (shard.num_groups > 0) json[kNumGroupsKey] = shard.num_groups;
   return json;
 }
+
+void add_required_members(const StoreInfo& info, Json& json) {
+  const auto add = [&](const char* key, const Json& value) {
+    json[kRequirementsKey].push_back(key);
+    json[key] = value;
+  };
+  if (!info.loss_weights.empty()) add(kLossWeightsKey, info.loss_weights);
+  if (info.groups) add(kGroupsKey, groups_json(*info.groups));
+  if (!info.token_columns.empty()) add(kTokenColumnsKey, info.token_columns);
+}
+
+// Sums of counts of the shards. Throws Error(kData) when one overflows.
+struct ShardSums {
+  std::int64_t num_examples = 0;
+  std::int64_t num_tokens = 0;
+  std::int64_t num_groups = 0;
+
+  void add(const ManifestReader& reader, const StoreShard& shard) {
+    if (__builtin_add_overflow(num_examples, shard.num_examples, &num_examples) ||
+        __builtin_add_overflow(num_tokens, shard.num_tokens, &num_tokens) ||
+        __builtin_add_overflow(num_groups, shard.num_groups, &num_groups)) {
+      reader.fail("the counts of its shards overflow");
+    }
+  }
+
+  void check(const ManifestReader& reader, const StoreInfo& info) const {
+    if (num_examples != info.num_examples || num_tokens != info.num_tokens) {
+      reader.fail(fmt::format("its shards have {} examples and {} tokens, wanted {} and {}",
+                              num_examples, num_tokens, info.num_examples, info.num_tokens));
+    }
+    if (info.groups && num_groups != info.groups->num_groups) {
+      reader.fail(
+          fmt::format("its shards have {} groups, wanted {}", num_groups, info.groups->num_groups));
+    }
+  }
+};
 
 }  // namespace
 
@@ -223,10 +266,7 @@ std::string manifest_text(const StoreManifest& manifest) {
                {"num_loss_tokens", info.num_loss_tokens},
                {"num_bad_lines", info.num_bad_lines},
                {"shards", shards}};
-  if (!info.loss_weights.empty()) {
-    json[kRequirementsKey] = Json::array({kLossWeightsKey});
-    json[kLossWeightsKey] = info.loss_weights;
-  }
+  add_required_members(info, json);
   // A file name can contain any bytes. Invalid UTF-8 is replaced, not rejected.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -243,8 +283,7 @@ StoreManifest read_store_manifest(const std::string& folder) {
   const ManifestReader reader(path);
   const Json json = reader.parse(read_text(path, ErrorCategory::kData, kMaxJsonBytes));
   StoreManifest manifest{read_info(reader, json), {}};
-  std::int64_t num_examples = 0;
-  std::int64_t num_tokens = 0;
+  ShardSums sums;
   for (const Json& entry : reader.value(json, "shards", Json::value_t::array)) {
     if (!entry.is_object()) reader.fail("'shards' holds something that is no object");
     const std::string wanted = shard_name(manifest.shards.size());
@@ -252,19 +291,12 @@ StoreManifest read_store_manifest(const std::string& folder) {
       reader.fail(
           fmt::format("shard file is '{}', wanted '{}'", reader.text(entry, "file"), wanted));
     }
-    const StoreShard shard = read_shard(reader, entry);
-    if (__builtin_add_overflow(num_examples, shard.num_examples, &num_examples) ||
-        __builtin_add_overflow(num_tokens, shard.num_tokens, &num_tokens)) {
-      reader.fail("the counts of its shards overflow");
-    }
+    const StoreShard shard = read_shard(reader, entry, manifest.info);
+    sums.add(reader, shard);
     manifest.shards.push_back(shard);
   }
   if (manifest.shards.empty()) reader.fail("has no shards");
-  if (num_examples != manifest.info.num_examples || num_tokens != manifest.info.num_tokens) {
-    reader.fail(fmt::format("its shards have {} examples and {} tokens, wanted {} and {}",
-                            num_examples, num_tokens, manifest.info.num_examples,
-                            manifest.info.num_tokens));
-  }
+  sums.check(reader, manifest.info);
   return manifest;
 }
 

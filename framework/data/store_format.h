@@ -28,7 +28,9 @@ struct StoreShard {
   // [largest byte + 1] number of tokens with each mask byte
   std::vector<std::int64_t> mask_bytes = {};
   // BLAKE2b-128 (hex) of offsets, input_ids, num_loss_tokens, source and loss_mask, in this order.
+  // Then follow group_offsets, group_role, margin and the columns of tokens that the store has.
   std::string digest = {};
+  std::int64_t num_groups = 0;  // of a store with groups
 };
 
 // The contents of store.json. Shard i is stored in shard_name(i). Names are never read from a file.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "framework/core/error.h"
+#include "framework/data/store_groups.h"
 
 namespace packtrain {
 namespace {
@@ -29,6 +30,7 @@ const StoreInfo& check_same_tokens(std::span<const StorePart> parts) {
   for (const StorePart& part : parts) {
     const TokenStore& first = *parts.front().store;
     const TokenStore& store = *part.store;
+    check_is_plain(store, "data.train");  // an epoch of parts divides groups
     check_same("vocabulary size", first, store, first.info().vocab_size, store.info().vocab_size);
     if (store.info().tokenizer_hash.empty()) continue;
     if (named == nullptr) named = &store;

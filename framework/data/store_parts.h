@@ -10,7 +10,7 @@ namespace packtrain {
 
 // Compares vocabularies and tokenizers of all parts. A store without a tokenizer (pretokenized)
 // matches any. Returns the information of the first store with a tokenizer, else of the first
-// store. Throws Error(kData) when vocabularies or tokenizers differ.
+// store. Throws Error(kData) when vocabularies or tokenizers differ, and for a store with groups.
 const StoreInfo& check_same_tokens(std::span<const StorePart> parts);
 
 // Number of its examples in an epoch: repeats * num_examples, rounded.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "framework/core/blake2b.h"
+#include "framework/data/group_format.h"
 
 namespace packtrain {
 namespace {
@@ -40,6 +42,12 @@ std::string digest_of(const ShardColumns& columns) {
   hasher.update(std::as_bytes(columns.num_loss_tokens));
   hasher.update(std::as_bytes(columns.source));
   hasher.update(std::as_bytes(columns.loss_mask));
+  hasher.update(std::as_bytes(columns.group_offsets));
+  hasher.update(std::as_bytes(columns.group_role));
+  hasher.update(std::as_bytes(columns.margin));
+  for (const std::span<const float> values : columns.token_columns) {
+    hasher.update(std::as_bytes(values));
+  }
   return hasher.hex();
 }
 
@@ -59,6 +67,7 @@ StoreShard describe_shard(const ShardColumns& columns) {
   shard.labels = CountBounds{least, most};
   shard.mask_bytes = counts_of_bytes(columns.loss_mask);
   shard.digest = digest_of(columns);
+  if (!columns.group_offsets.empty()) shard.num_groups = std::ssize(columns.group_offsets) - 1;
   return shard;
 }
 
@@ -68,11 +77,7 @@ MappedShard::MappedShard(const std::string& path, const StoreShard& shard, const
       shard_(shard),
       info_(info),
       first_example_(first_example),
-      columns_{column<std::int64_t>("offsets", DataType::kInt64, shard.num_examples + 1),
-               column<std::int32_t>("input_ids", DataType::kInt32, shard.num_tokens),
-               column<std::int32_t>("num_loss_tokens", DataType::kInt32, shard.num_examples),
-               column<std::int16_t>("source", DataType::kInt16, shard.num_examples),
-               column<std::uint8_t>("loss_mask", DataType::kUInt8, shard.num_tokens)},
+      columns_(map_columns()),
       lengths_(shard.lengths.value_or(CountBounds{1, kMaxTokens})),
       labels_(shard.labels.value_or(CountBounds{0, kMaxTokens})) {
   check_ends();
@@ -99,8 +104,34 @@ std::span<const T> MappedShard::column(const char* name, DataType dtype, std::in
   return {reinterpret_cast<const T*>(tensor.data.data()), static_cast<std::size_t>(size)};
 }
 
+ShardColumns MappedShard::map_columns() const {
+  ShardColumns columns{
+      column<std::int64_t>("offsets", DataType::kInt64, shard_.num_examples + 1),
+      column<std::int32_t>("input_ids", DataType::kInt32, shard_.num_tokens),
+      column<std::int32_t>("num_loss_tokens", DataType::kInt32, shard_.num_examples),
+      column<std::int16_t>("source", DataType::kInt16, shard_.num_examples),
+      column<std::uint8_t>("loss_mask", DataType::kUInt8, shard_.num_tokens)};
+  for (const std::string& name : info_.token_columns) {
+    columns.token_columns.push_back(
+        column<float>(tensor_of_column(name).c_str(), DataType::kFloat32, shard_.num_tokens));
+  }
+  if (!info_.groups) return columns;
+  columns.group_offsets =
+      column<std::int64_t>("group_offsets", DataType::kInt64, shard_.num_groups + 1);
+  columns.group_role = column<std::uint8_t>("group_role", DataType::kUInt8, shard_.num_examples);
+  if (info_.groups->has_margins) {
+    columns.margin = column<float>("margin", DataType::kFloat32, shard_.num_groups);
+  }
+  return columns;
+}
+
 void MappedShard::check_ends() const {
   const auto offsets = columns_.offsets;
+  const auto groups = columns_.group_offsets;
+  if (!groups.empty() && (groups.front() != 0 || groups.back() != shard_.num_examples)) {
+    fail(fmt::format("group_offsets begin with {} and end with {}, wanted 0 and num_examples = {}",
+                     groups.front(), groups.back(), shard_.num_examples));
+  }
   if (offsets.front() != 0) fail(fmt::format("offsets[0] is {}, wanted 0", offsets.front()));
   if (offsets.back() != shard_.num_tokens) {
     fail(fmt::format("the last offset is {}, wanted num_tokens = {}", offsets.back(),
@@ -148,6 +179,45 @@ std::int16_t MappedShard::source(std::int64_t local) const {
   return source;
 }
 
+ExampleGroup MappedShard::group(std::int64_t local) const {
+  const std::string fault = fault_of_group(columns_, *info_.groups, local, first_example_);
+  if (!fault.empty()) fail(fault);
+  const std::int64_t begin = columns_.group_offsets[local];
+  ExampleGroup group{first_example_ + begin, columns_.group_offsets[local + 1] - begin};
+  if (!columns_.margin.empty()) group.margin = columns_.margin[local];
+  return group;
+}
+
+std::int64_t MappedShard::group_of(std::int64_t local_example) const {
+  const auto begins = columns_.group_offsets.first(columns_.group_offsets.size() - 1);
+  const auto after = std::ranges::upper_bound(begins, local_example);
+  const std::int64_t local = std::max<std::int64_t>(after - begins.begin(), 1) - 1;
+  const ExampleGroup found = group(local);
+  const std::int64_t place = first_example_ + local_example - found.first_example;
+  if (place < 0 || place >= found.num_examples) {
+    fail(fmt::format("example {} is in no group: group_offsets do not ascend",
+                     first_example_ + local_example));
+  }
+  return local;
+}
+
+GroupRole MappedShard::role(std::int64_t local_example) const {
+  group_of(local_example);  // checks the role
+  return static_cast<GroupRole>(columns_.group_role[local_example]);
+}
+
+void MappedShard::check_token_columns(std::int64_t local, std::int64_t begin,
+                                      std::int64_t end) const {
+  for (std::size_t column = 0; column < columns_.token_columns.size(); ++column) {
+    const auto values = token_column(local, column).subspan(begin, end - begin);
+    const auto wrong = std::ranges::find_if(values, [](float v) { return !std::isfinite(v); });
+    if (wrong == values.end()) continue;
+    fail(fmt::format("example {}, token {}: '{}' is {}, wanted a finite number",
+                     first_example_ + local, begin + (wrong - values.begin()),
+                     info_.token_columns[column], *wrong));
+  }
+}
+
 void MappedShard::check_ids(std::int64_t local, std::int64_t begin, std::int64_t end) const {
   const auto bound = static_cast<std::uint32_t>(info_.vocab_size);
   const auto part = input_ids(local).subspan(begin, end - begin);
@@ -180,7 +250,9 @@ void MappedShard::check_tokens(std::int64_t local, std::int64_t begin, std::int6
   begin = std::clamp<std::int64_t>(begin, 0, end);
   check_ids(local, begin, end);
   check_mask(local, begin, end);
+  check_token_columns(local, begin, end);
   source(local);
+  if (info_.groups) group_of(local);
 }
 
 void MappedShard::check_all() const {

@@ -19,6 +19,10 @@ struct ShardColumns {
   std::span<const std::int32_t> num_loss_tokens;
   std::span<const std::int16_t> source;
   std::span<const std::uint8_t> loss_mask;
+  std::span<const std::int64_t> group_offsets = {};  // empty without groups
+  std::span<const std::uint8_t> group_role = {};
+  std::span<const float> margin = {};
+  std::vector<std::span<const float>> token_columns = {};
 };
 
 // Computes the entry of store.json for a shard. Reads the whole shard.
@@ -62,6 +66,15 @@ class MappedShard {
     return columns_.loss_mask.subspan(columns_.offsets[local], size);
   }
   std::int16_t source(std::int64_t local) const;
+  // Of a store with groups: the group with this number in the shard, and the number of the group
+  // that has an example.
+  ExampleGroup group(std::int64_t local) const;
+  std::int64_t group_of(std::int64_t local_example) const;
+  GroupRole role(std::int64_t local_example) const;
+  std::span<const float> token_column(std::int64_t local, std::size_t column) const {
+    const auto size = static_cast<std::size_t>(length(local));
+    return columns_.token_columns[column].subspan(columns_.offsets[local], size);
+  }
   void prefetch(std::int64_t local) const {
     __builtin_prefetch(&columns_.offsets[local]);
     __builtin_prefetch(&columns_.num_loss_tokens[local]);
@@ -84,6 +97,8 @@ class MappedShard {
   void check_ends() const;
   void check_ids(std::int64_t local, std::int64_t begin, std::int64_t end) const;
   void check_mask(std::int64_t local, std::int64_t begin, std::int64_t end) const;
+  void check_token_columns(std::int64_t local, std::int64_t begin, std::int64_t end) const;
+  ShardColumns map_columns() const;
 
   std::shared_ptr<const SafetensorsFile> file_;
   const StoreShard& shard_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "framework/core/file.h"
 #include "framework/core/safetensors.h"
 #include "framework/data/bad_lines.h"
+#include "framework/data/group_format.h"
 #include "framework/data/store_format.h"
 #include "framework/data/store_shard.h"
 
@@ -50,42 +52,80 @@ void clear_folder(const std::string& folder, bool overwrite) {
   for (const fs::path& entry : entries) fs::remove_all(entry);
 }
 
+// The columns of the shard that is being filled.
+struct ShardBuffers {
+  std::vector<std::int32_t> input_ids;
+  std::vector<std::uint8_t> loss_mask;
+  std::vector<std::int64_t> offsets{0};
+  std::vector<std::int32_t> num_loss_tokens;
+  std::vector<std::int16_t> source;
+  std::vector<std::int64_t> group_offsets;  // empty in a store without groups
+  std::vector<std::uint8_t> group_role;
+  std::vector<float> margin;
+  std::vector<std::vector<float>> token_columns;
+
+  explicit ShardBuffers(const StoreInfo& info) : token_columns(info.token_columns.size()) {
+    if (info.groups) group_offsets.push_back(0);
+  }
+
+  void add(const ExampleToWrite& example, std::int64_t labels) {
+    input_ids.insert(input_ids.end(), example.input_ids.begin(), example.input_ids.end());
+    loss_mask.insert(loss_mask.end(), example.loss_mask.begin(), example.loss_mask.end());
+    offsets.push_back(std::ssize(input_ids));
+    num_loss_tokens.push_back(static_cast<std::int32_t>(labels));
+    source.push_back(example.source);
+    for (std::size_t c = 0; c < token_columns.size(); ++c) {
+      const auto values = example.token_columns[c];
+      token_columns[c].insert(token_columns[c].end(), values.begin(), values.end());
+    }
+  }
+
+  ShardColumns columns() const {
+    ShardColumns columns{offsets,   input_ids,     num_loss_tokens, source,
+                         loss_mask, group_offsets, group_role,      margin};
+    for (const auto& values : token_columns) columns.token_columns.emplace_back(values);
+    return columns;
+  }
+};
+
 // Collects examples in memory and writes a shard file whenever they reach max_shard_tokens.
 class ShardedStoreWriter final : public StoreWriter {
  public:
   ShardedStoreWriter(std::string folder, const StoreInfo& info, std::int64_t max_shard_tokens)
-      : folder_(std::move(folder)), manifest_{info, {}}, max_shard_tokens_(max_shard_tokens) {
+      : folder_(std::move(folder)),
+        manifest_{info, {}},
+        max_shard_tokens_(max_shard_tokens),
+        buffers_(info) {
     manifest_.info.num_examples = 0;
     manifest_.info.num_tokens = 0;
     manifest_.info.num_loss_tokens = 0;
+    if (manifest_.info.groups) manifest_.info.groups->num_groups = 0;
   }
 
-  void add(std::span<const std::int32_t> input_ids, std::span<const std::uint8_t> loss_mask,
-           std::int16_t source) override;
+  void add(const ExampleToWrite& example) override;
+  void add_group(std::span<const GroupMember> members, std::optional<float> margin) override;
   StoreInfo finish(std::int64_t num_bad_lines) override;
 
  private:
-  void check(std::span<const std::int32_t> input_ids, std::span<const std::uint8_t> loss_mask,
-             std::int16_t source) const;
+  [[noreturn]] void fail(const std::string& fault) const {
+    throw Error(ErrorCategory::kData,
+                fmt::format("{}: example {}: {}", folder_, manifest_.info.num_examples, fault));
+  }
+  void check(const ExampleToWrite& example) const;
+  void check_columns(const ExampleToWrite& example) const;
+  void check_group(std::span<const GroupMember> members, std::optional<float> margin) const;
+  void append(const ExampleToWrite& example);
   void write_shard();
 
   std::string folder_;
   StoreManifest manifest_;
   std::int64_t max_shard_tokens_;
-  std::vector<std::int32_t> input_ids_;
-  std::vector<std::uint8_t> loss_mask_;
-  std::vector<std::int64_t> offsets_{0};
-  std::vector<std::int32_t> num_loss_tokens_;
-  std::vector<std::int16_t> source_;
+  ShardBuffers buffers_;
 };
 
-void ShardedStoreWriter::check(std::span<const std::int32_t> input_ids,
-                               std::span<const std::uint8_t> loss_mask, std::int16_t source) const {
+void ShardedStoreWriter::check(const ExampleToWrite& example) const {
+  const auto [input_ids, loss_mask, source, token_columns] = example;
   const StoreInfo& info = manifest_.info;
-  const auto fail = [&](const std::string& fault) {
-    throw Error(ErrorCategory::kData,
-                fmt::format("{}: example {}: {}", folder_, info.num_examples, fault));
-  };
   constexpr std::size_t kMaxLength = std::numeric_limits<std::int32_t>::max();
   if (input_ids.empty() || input_ids.size() > kMaxLength) {
     fail(fmt::format("has {} tokens, wanted 1..{}", input_ids.size(), kMaxLength));
@@ -107,48 +147,107 @@ void ShardedStoreWriter::check(std::span<const std::int32_t> input_ids,
                        wanted_mask_bytes(num_mask_bytes)));
     }
   }
+  check_columns(example);
 }
 
-void ShardedStoreWriter::add(std::span<const std::int32_t> input_ids,
-                             std::span<const std::uint8_t> loss_mask, std::int16_t source) {
-  check(input_ids, loss_mask, source);
-  const std::int64_t num_loss_tokens = count_supervised(loss_mask.subspan(1));
-  input_ids_.insert(input_ids_.end(), input_ids.begin(), input_ids.end());
-  loss_mask_.insert(loss_mask_.end(), loss_mask.begin(), loss_mask.end());
-  offsets_.push_back(std::ssize(input_ids_));
-  num_loss_tokens_.push_back(static_cast<std::int32_t>(num_loss_tokens));
-  source_.push_back(source);
+void ShardedStoreWriter::check_columns(const ExampleToWrite& example) const {
+  const std::vector<std::string>& names = manifest_.info.token_columns;
+  if (example.token_columns.size() != names.size()) {
+    fail(fmt::format("has {} columns of tokens, wanted {}", example.token_columns.size(),
+                     names.size()));
+  }
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    const auto values = example.token_columns[c];
+    if (values.size() != example.input_ids.size()) {
+      fail(fmt::format("has {} tokens, but {} values of '{}'", example.input_ids.size(),
+                       values.size(), names[c]));
+    }
+    if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) continue;
+    fail(fmt::format("'{}' holds a value that is not finite", names[c]));
+  }
+}
+
+void ShardedStoreWriter::check_group(std::span<const GroupMember> members,
+                                     std::optional<float> margin) const {
+  const auto& groups = manifest_.info.groups;
+  if (!groups) fail("is of a group, and the store has none");
+  const bool are_pairs = groups->kind == GroupKind::kPairs;
+  const std::size_t wanted = are_pairs ? 2 : 1;
+  const bool is_ordered = members.size() == wanted && has_role(groups->kind, members[0].role) &&
+                          (!are_pairs || (members[0].role == GroupRole::kChosen &&
+                                          members[1].role == GroupRole::kRejected));
+  if (!is_ordered) {
+    fail(fmt::format("its group of {} is not one of the kind '{}'", members.size(),
+                     name_of(groups->kind)));
+  }
+  if (margin.has_value() != groups->has_margins) {
+    fail(fmt::format("its group has {} margin, and the store has {}", margin ? "a" : "no",
+                     groups->has_margins ? "margins" : "none"));
+  }
+  if (margin && !std::isfinite(*margin)) fail("the margin of its group is not finite");
+}
+
+void ShardedStoreWriter::append(const ExampleToWrite& example) {
+  const std::int64_t labels = count_supervised(example.loss_mask.subspan(1));
+  buffers_.add(example, labels);
   manifest_.info.num_examples += 1;
-  manifest_.info.num_tokens += std::ssize(input_ids);
-  manifest_.info.num_loss_tokens += num_loss_tokens;
-  if (std::ssize(input_ids_) >= max_shard_tokens_) write_shard();
+  manifest_.info.num_tokens += std::ssize(example.input_ids);
+  manifest_.info.num_loss_tokens += labels;
+}
+
+void ShardedStoreWriter::add(const ExampleToWrite& example) {
+  if (manifest_.info.groups) fail("is of no group, and the store has groups");
+  check(example);
+  append(example);
+  if (std::ssize(buffers_.input_ids) >= max_shard_tokens_) write_shard();
+}
+
+void ShardedStoreWriter::add_group(std::span<const GroupMember> members,
+                                   std::optional<float> margin) {
+  check_group(members, margin);
+  for (const GroupMember& member : members) check(member.example);
+  for (const GroupMember& member : members) {
+    append(member.example);
+    buffers_.group_role.push_back(static_cast<std::uint8_t>(member.role));
+  }
+  buffers_.group_offsets.push_back(std::ssize(buffers_.group_role));
+  if (margin) buffers_.margin.push_back(*margin);
+  ++manifest_.info.groups->num_groups;
+  if (std::ssize(buffers_.input_ids) >= max_shard_tokens_) write_shard();
+}
+
+// The tensors of a shard file.
+std::vector<TensorToWrite> tensors_of(const ShardColumns& columns, const StoreInfo& info) {
+  std::vector<TensorToWrite> tensors;
+  const auto add = [&](std::string name, DataType dtype, const auto& values) {
+    tensors.push_back({std::move(name), dtype, {std::ssize(values)}, std::as_bytes(values)});
+  };
+  add("offsets", DataType::kInt64, columns.offsets);
+  add("input_ids", DataType::kInt32, columns.input_ids);
+  add("num_loss_tokens", DataType::kInt32, columns.num_loss_tokens);
+  add("source", DataType::kInt16, columns.source);
+  add("loss_mask", DataType::kUInt8, columns.loss_mask);
+  if (info.groups) {
+    add("group_offsets", DataType::kInt64, columns.group_offsets);
+    add("group_role", DataType::kUInt8, columns.group_role);
+    if (info.groups->has_margins) add("margin", DataType::kFloat32, columns.margin);
+  }
+  for (std::size_t c = 0; c < info.token_columns.size(); ++c) {
+    add(tensor_of_column(info.token_columns[c]), DataType::kFloat32, columns.token_columns[c]);
+  }
+  return tensors;
 }
 
 void ShardedStoreWriter::write_shard() {
-  const std::int64_t num_examples = std::ssize(source_);
-  const std::int64_t num_tokens = std::ssize(input_ids_);
-  const std::vector<TensorToWrite> tensors{
-      {"offsets", DataType::kInt64, {num_examples + 1}, std::as_bytes(std::span(offsets_))},
-      {"input_ids", DataType::kInt32, {num_tokens}, std::as_bytes(std::span(input_ids_))},
-      {"num_loss_tokens",
-       DataType::kInt32,
-       {num_examples},
-       std::as_bytes(std::span(num_loss_tokens_))},
-      {"source", DataType::kInt16, {num_examples}, std::as_bytes(std::span(source_))},
-      {"loss_mask", DataType::kUInt8, {num_tokens}, std::as_bytes(std::span(loss_mask_))}};
-  write_safetensors(folder_ + "/" + shard_name(manifest_.shards.size()), tensors, {},
-                    ErrorCategory::kData);
-  manifest_.shards.push_back(
-      describe_shard({offsets_, input_ids_, num_loss_tokens_, source_, loss_mask_}));
-  input_ids_.clear();
-  loss_mask_.clear();
-  offsets_.assign(1, 0);
-  num_loss_tokens_.clear();
-  source_.clear();
+  const ShardColumns columns = buffers_.columns();
+  write_safetensors(folder_ + "/" + shard_name(manifest_.shards.size()),
+                    tensors_of(columns, manifest_.info), {}, ErrorCategory::kData);
+  manifest_.shards.push_back(describe_shard(columns));
+  buffers_ = ShardBuffers(manifest_.info);
 }
 
 StoreInfo ShardedStoreWriter::finish(std::int64_t num_bad_lines) {
-  if (!source_.empty()) write_shard();
+  if (!buffers_.source.empty()) write_shard();
   if (manifest_.shards.empty()) {
     throw Error(ErrorCategory::kData, fmt::format("{}: the sources hold no example", folder_));
   }

@@ -52,6 +52,39 @@ class ShardCounts final : public CountSource {
   std::optional<CountBounds> bounds_;
 };
 
+// Groups of the shards, numbered over all of them.
+class ShardGroups final : public ExampleGroups {
+ public:
+  ShardGroups(const ShardSet& shards, const StoreInfo& info) : shards_(shards), info_(info) {}
+
+  ExampleGroup group(std::int64_t number) const override {
+    check(number, info_.groups->num_groups);
+    const std::size_t shard = shards_.number_of_group(number);
+    return shards_.shard(shard).group(number - shards_.first_group(shard));
+  }
+  std::int64_t group_of(std::int64_t example) const override {
+    check(example, info_.num_examples);
+    const std::size_t number = shards_.number_of(example);
+    const MappedShard& shard = shards_.shard(number);
+    return shards_.first_group(number) + shard.group_of(example - shard.first_example());
+  }
+  GroupRole role(std::int64_t example) const override {
+    check(example, info_.num_examples);
+    const MappedShard& shard = shards_.of(example);
+    return shard.role(example - shard.first_example());
+  }
+
+ private:
+  static void check(std::int64_t number, std::int64_t count) {
+    if (number >= 0 && number < count) return;
+    throw Error(ErrorCategory::kInternal,
+                fmt::format("asked for group or example {} of {}", number, count));
+  }
+
+  const ShardSet& shards_;
+  const StoreInfo& info_;
+};
+
 class MappedStore final : public TokenStore {
  public:
   MappedStore(std::string folder, StoreManifest manifest);
@@ -81,6 +114,10 @@ class MappedStore final : public TokenStore {
     return manifest_.info.loss_weights;
   }
   bool has_token_weights() const override { return !manifest_.info.loss_weights.empty(); }
+  const ExampleGroups* groups() const override {
+    return manifest_.info.groups ? &groups_ : nullptr;
+  }
+  std::span<const float> token_column(std::int64_t example, std::size_t column) const override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -95,6 +132,7 @@ class MappedStore final : public TokenStore {
   ShardSet shards_;
   ShardCounts<&MappedShard::length> lengths_;
   ShardCounts<&MappedShard::num_loss_tokens> num_loss_tokens_;
+  ShardGroups groups_;
   mutable std::mutex mutex_;
   mutable std::vector<Clock::time_point> checked_at_;  // by shard
   mutable std::mutex fingerprint_mutex_;
@@ -108,6 +146,7 @@ MappedStore::MappedStore(std::string folder, StoreManifest manifest)
       lengths_(shards_, manifest_.info.num_examples, bounds_of(manifest_, &StoreShard::lengths)),
       num_loss_tokens_(shards_, manifest_.info.num_examples,
                        bounds_of(manifest_, &StoreShard::labels)),
+      groups_(shards_, manifest_.info),
       checked_at_(shards_.num_shards(), Clock::now() - std::chrono::hours(1)) {}
 
 const MappedShard& MappedStore::shard_of(std::int64_t example) const {
@@ -116,6 +155,14 @@ const MappedShard& MappedStore::shard_of(std::int64_t example) const {
                                                       example, manifest_.info.num_examples));
   }
   return shards_.of(example);
+}
+
+std::span<const float> MappedStore::token_column(std::int64_t example, std::size_t column) const {
+  if (column >= manifest_.info.token_columns.size()) {
+    return TokenStore::token_column(example, column);
+  }
+  const MappedShard& shard = shard_of(example);
+  return shard.token_column(example - shard.first_example(), column);
 }
 
 void MappedStore::check_unchanged(const MappedShard& shard, std::size_t number) const {
@@ -181,6 +228,15 @@ std::string MappedStore::make_fingerprint() const {
     const auto used = mask_byte_counts();
     hasher.update(std::as_bytes(std::span(used)));
   }
+  if (info.groups) {
+    const std::array<std::int64_t, 2> groups{static_cast<std::int64_t>(info.groups->kind),
+                                             info.groups->num_groups};
+    hasher.update(std::as_bytes(std::span(groups)));
+  }
+  for (const std::string& name : info.token_columns) {
+    const std::string line = name + "\n";
+    hasher.update(std::as_bytes(std::span(line)));
+  }
   return hasher.hex();
 }
 
@@ -207,6 +263,12 @@ std::string MappedStore::content_digest() const {
 }
 
 }  // namespace
+
+std::span<const float> TokenStore::token_column(std::int64_t /*example*/,
+                                                std::size_t column) const {
+  throw Error(ErrorCategory::kInternal,
+              fmt::format("{}: has no column of tokens {}", folder(), column));
+}
 
 std::unique_ptr<TokenStore> TokenStore::open(const std::string& folder) {
   return std::make_unique<MappedStore>(folder, read_store_manifest(folder));

@@ -9,6 +9,11 @@
 // loss_mask[t] = 1: token t is predicted from the tokens before it in its example. The first token
 // of an example has no predecessor and never counts. So num_loss_tokens[e] is the number of nonzero
 // bytes in loss_mask of tokens 1..L-1 of example e.
+// Stores of groups (example_groups.h) have `groups` in store.json. They have more tensors.
+//   Groups: group_offsets int64 [num_groups + 1], each group's first example in the shard.
+//   Optional: margin float32 [num_groups]. Examples: group_role uint8 [num_examples].
+// `token_columns` in store.json is an optional list of names. Each has a tensor token.NAME float32
+// [num_tokens]. `requires` names `groups` and `token_columns` where they are present.
 // `loss_weights` in store.json is an optional list of numbers: entry m is the loss weight of a
 // token with mask byte m (token_weights.h). `requires` then names it.
 // bad-lines.jsonl (bad_lines.h) lists lines of the sources that were skipped, if any.
@@ -16,12 +21,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "framework/data/example_counts.h"
+#include "framework/data/example_groups.h"
 #include "framework/data/loss_weights.h"
 #include "framework/data/token_weights.h"
 
@@ -39,6 +46,8 @@ struct StoreInfo {
   std::int64_t num_loss_tokens = 0;
   std::int64_t num_bad_lines = 0;    // lines of the sources that were skipped (bad-lines.jsonl)
   std::vector<double> loss_weights;  // by mask byte; empty: bytes are 0 and 1
+  std::optional<GroupInfo> groups;   // none: the examples are plain
+  std::vector<std::string> token_columns;  // names of float columns
 };
 
 // Store and index of an example before stores were joined.
@@ -103,7 +112,11 @@ class TokenStore {
   // Loss weights of an example's tokens by mask byte, in addition to its loss weight. Stores that
   // were joined keep their own tables.
   virtual TokenWeights token_weights(std::int64_t /*example*/) const { return {}; }
-  virtual bool has_token_weights() const { return false; }  // whether any example has them
+  virtual bool has_token_weights() const { return false; }         // whether any example has them
+  virtual const ExampleGroups* groups() const { return nullptr; }  // null: a plain store
+  // [length] float32: the values of info().token_columns[column], mapped. check_tokens() checks
+  // that they are finite. Throws Error(kInternal) for a column that the store does not have.
+  virtual std::span<const float> token_column(std::int64_t example, std::size_t column) const;
 };
 
 }  // namespace packtrain

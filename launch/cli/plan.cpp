@@ -8,6 +8,7 @@
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/clock.h"
+#include "framework/data/store_groups.h"
 #include "framework/data/token_store.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
@@ -121,6 +122,7 @@ std::vector<ValidationOverlap> overlaps_of(const TrainingStores& data) {
   for (std::size_t i = 0; i < data.configs.size(); ++i) {
     for (const ValidationStore& validation : data.configs[i].data.validation) {
       const auto store = TokenStore::open(validation.path);
+      check_is_plain(*store, "data.validation");
       auto overlap = find_overlap(data.of(i), validation.name, *store);
       if (overlap) overlaps.push_back(std::move(*overlap));
     }

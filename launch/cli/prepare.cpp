@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "framework/data/group_format.h"
 #include "framework/data/pretokenized.h"
 #include "framework/data/synthetic.h"
 #include "launch/cli/arguments.h"
@@ -41,19 +42,30 @@ struct StoreArguments {
 void print_store(const std::string& folder, const StoreInfo& info) {
   print_result(fmt::format("{}: {} examples, {} tokens, {} loss tokens\n", folder,
                            info.num_examples, info.num_tokens, info.num_loss_tokens));
+  if (info.groups) {
+    print_result(fmt::format("{} groups of the kind '{}'\n", info.groups->num_groups,
+                             name_of(info.groups->kind)));
+  }
   if (info.num_bad_lines == 0) return;
   print_result(
       fmt::format("skipped {} bad lines: see {}/{}\n", info.num_bad_lines, folder, kBadLinesName));
 }
 
 int run_pretokenized(int argc, char** argv) {
-  CLI::App app("Makes a token store from JSONL lines with input_ids and, optionally, labels.",
-               "packtrain prepare");
+  CLI::App app(
+      "Makes a token store from JSONL lines with input_ids and, optionally, labels; or with such "
+      "objects under chosen and rejected, or under desirable or undesirable.",
+      "packtrain prepare");
   std::vector<std::string> files;
+  std::vector<std::string> token_columns;
   StoreArguments store;
   BadLinePolicy policy;
   app.add_option("--pretokenized", files, "JSONL files")->required()->type_name("FILE...");
   store.add_to(app);
+  app.add_option("--token-column", token_columns,
+                 "a key with a number for each token, such as advantage, which the store keeps "
+                 "(repeatable)")
+      ->type_name("NAME");
   app.add_flag("--skip-bad-lines", policy.skip,
                "list lines that cannot be used in OUT/bad-lines.jsonl, instead of stopping at the "
                "first");
@@ -62,8 +74,8 @@ int run_pretokenized(int argc, char** argv) {
       ->check(CLI::Range(0.0, 1.0))
       ->needs("--skip-bad-lines");
   if (!parse_arguments(app, argc, argv)) return 0;
-  print_store(store.out,
-              prepare_pretokenized(files, store.vocab_size, store.out, store.overwrite, policy));
+  print_store(store.out, prepare_pretokenized(files, store.vocab_size, store.out, store.overwrite,
+                                              policy, token_columns));
   return 0;
 }
 

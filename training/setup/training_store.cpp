@@ -12,6 +12,7 @@
 #include "framework/core/error.h"
 #include "framework/data/joined_store.h"
 #include "framework/data/mixture.h"
+#include "framework/data/store_groups.h"
 #include "parallel/communicators/collectives.h"
 
 namespace packtrain {
@@ -79,6 +80,7 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
   std::vector<StorePart> parts;
   for (const TrainStore& store : data.train) {
     parts.push_back({TokenStore::open(store.path), store.repeats, store.loss_weight});
+    check_is_plain(*parts.back().store, "data.train");
   }
   if (!data.train.empty()) resolve_shares(data, parts);
   return join_stores(std::move(parts));

@@ -5,9 +5,29 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/core/error.h"
+#include "framework/data/group_format.h"
+#include "framework/data/store_groups.h"
 #include "framework/data/token_store.h"
 
 namespace {
+
+nlohmann::json groups_of(const packtrain::TokenStore& store) {
+  nlohmann::json groups = nlohmann::json::array();
+  const auto& info = store.info().groups;
+  for (std::int64_t number = 0; info && number < info->num_groups; ++number) {
+    const packtrain::ExampleGroup group = store.groups()->group(number);
+    nlohmann::json members = nlohmann::json::array();
+    for (std::int64_t e = group.first_example; e < group.first_example + group.num_examples; ++e) {
+      members.push_back({{"example", e},
+                         {"group", store.groups()->group_of(e)},
+                         {"role", packtrain::name_of(store.groups()->role(e))}});
+    }
+    groups.push_back({{"members", members},
+                      {"margin", group.margin ? nlohmann::json(*group.margin) : nlohmann::json()},
+                      {"num_shared", packtrain::num_shared_tokens(store, group)}});
+  }
+  return groups;
+}
 
 nlohmann::json as_json(const packtrain::TokenStore& store) {
   store.check_all(0, 1);  // digests and all
@@ -25,7 +45,8 @@ nlohmann::json as_json(const packtrain::TokenStore& store) {
           {"vocab_size", info.vocab_size},       {"sources", info.sources},
           {"num_tokens", info.num_tokens},       {"num_loss_tokens", info.num_loss_tokens},
           {"num_bad_lines", info.num_bad_lines}, {"loss_weights", info.loss_weights},
-          {"fingerprint", store.fingerprint()},  {"examples", examples}};
+          {"fingerprint", store.fingerprint()},  {"examples", examples},
+          {"groups", groups_of(store)}};
 }
 
 }  // namespace

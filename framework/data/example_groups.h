@@ -1,0 +1,48 @@
+// Groups of a store: examples that belong together, such as a chosen and a rejected answer to one
+// prompt. A group's examples are consecutive and in one shard.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace packtrain {
+
+// Keys of store.json, and names of requirements.
+inline constexpr const char* kGroupsKey = "groups";
+inline constexpr const char* kTokenColumnsKey = "token_columns";
+
+enum class GroupKind : std::uint8_t {
+  kPairs,   // a chosen and a rejected example, in this order
+  kJudged,  // one example, desirable or undesirable
+};
+
+// Values of the column group_role.
+enum class GroupRole : std::uint8_t { kChosen, kRejected, kDesirable, kUndesirable };
+
+// `groups` of store.json.
+struct GroupInfo {
+  GroupKind kind = GroupKind::kPairs;
+  std::int64_t num_groups = 0;
+  bool has_margins = false;  // every group has a margin, or none has
+};
+
+struct ExampleGroup {
+  std::int64_t first_example = 0;
+  std::int64_t num_examples = 0;
+  std::optional<float> margin = std::nullopt;  // by how much chosen is better than rejected
+};
+
+// The groups of a store. All functions throw Error(kData) for damaged data, and Error(kInternal)
+// for a number that the store does not have.
+class ExampleGroups {
+ public:
+  virtual ~ExampleGroups() = default;
+
+  // Group 0..num_groups-1, in the order of examples.
+  virtual ExampleGroup group(std::int64_t number) const = 0;
+  // Number of the group that has the example.
+  virtual std::int64_t group_of(std::int64_t example) const = 0;
+  virtual GroupRole role(std::int64_t example) const = 0;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,50 @@
+// One example of pretokenized JSON (format: pretokenized.h).
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace packtrain {
+
+// The fault of a line. The text completes a sentence that begins with the line's place.
+class LineFault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class PretokenizedExample {
+ public:
+  // `columns`: names of columns of tokens, which must outlive it.
+  PretokenizedExample(std::int64_t vocab_size, const std::vector<std::string>& columns)
+      : vocab_size_(vocab_size), names_(columns), columns_(columns.size()) {}
+
+  // Throws LineFault. The results of the functions below are valid until the next call.
+  void read(const simdjson::dom::object& object);
+
+  std::span<const std::int32_t> input_ids() const { return input_ids_; }
+  std::span<const std::uint8_t> loss_mask() const { return loss_mask_; }
+  std::span<const float> column(std::size_t number) const { return columns_[number]; }
+  bool has_labels() const { return has_labels_; }  // false: every token is supervised
+
+ private:
+  using Array = simdjson::dom::array;
+
+  void read_ids(const Array& ids);
+  void read_labels(const Array& labels);
+  void read_column(const Array& values, std::size_t number);
+
+  std::int64_t vocab_size_;
+  const std::vector<std::string>& names_;
+  std::vector<std::int32_t> input_ids_;
+  std::vector<std::uint8_t> loss_mask_;
+  std::vector<std::vector<float>> columns_;
+  bool has_labels_ = false;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,59 @@
+// A small store of pairs that tests write and read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/data/store_writer.h"
+#include "tests/framework/data/small_stores.h"
+
+namespace packtrain::test {
+
+// A member that learns all but its first two tokens.
+struct SmallMember {
+  Ids ids;
+  GroupRole role = GroupRole::kChosen;
+  std::vector<float> advantage = {};
+
+  Mask mask() const {
+    Mask mask(ids.size(), 1);
+    mask[0] = mask[1] = 0;
+    return mask;
+  }
+};
+
+inline void add_members(StoreWriter& writer, const std::vector<SmallMember>& members,
+                        std::optional<float> margin = std::nullopt, std::int16_t source = 0) {
+  std::vector<Mask> masks;
+  for (const SmallMember& member : members) masks.push_back(member.mask());
+  std::vector<GroupMember> written;
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    written.push_back({{members[m].ids, masks[m], source}, members[m].role});
+    if (!members[m].advantage.empty()) {
+      written[m].example.token_columns.emplace_back(members[m].advantage);
+    }
+  }
+  writer.add_group(written, margin);
+}
+
+inline StoreInfo info_of_groups(GroupKind kind, bool has_margins = false) {
+  StoreInfo info = two_sources();
+  info.groups = GroupInfo{kind, 0, has_margins};
+  return info;
+}
+
+inline constexpr GroupRole kRejected = GroupRole::kRejected;
+
+// Three pairs with margins.
+inline StoreInfo write_pairs(const std::string& folder, std::int64_t max_shard_tokens = 1000) {
+  const auto writer =
+      StoreWriter::create(folder, info_of_groups(GroupKind::kPairs, true), false, max_shard_tokens);
+  add_members(*writer, {{{1, 2, 3}}, {{1, 2, 4, 5}, kRejected}}, 0.5F);
+  add_members(*writer, {{{1, 2, 3, 6}}, {{1, 2, 3, 7}, kRejected}}, -1.0F, 1);
+  add_members(*writer, {{{8, 2, 3}}, {{8, 9, 3}, kRejected}}, 0.0F);
+  return writer->finish();
+}
+
+}  // namespace packtrain::test
