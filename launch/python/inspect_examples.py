@@ -19,6 +19,8 @@ from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.planned_step import PlannedExamples, PlannedStep
 from packtrain_tools.run_samples import has_samples, read_samples, text_of, title
 from packtrain_tools.showing import Decoders, has_color, legend, show_passages, show_tokens
+from packtrain_tools.showing_groups import show_group, title_of_group
+from packtrain_tools.prepare.groups import groups_text
 from packtrain_tools.prepare.store import MANIFEST
 from packtrain_tools.store_reader import StoreReader
 
@@ -75,6 +77,9 @@ class Shower:
     def show(self, folder: str, ids: np.ndarray, mask: np.ndarray):
         print(show_tokens(ids, mask, self._decoders.of(folder), self.color, self._max_chars or None))
 
+    def show_members(self, folder: str, store: StoreReader, members: list[int]):
+        print(show_group(store, members, self._decoders.of(folder), self.color, self._max_chars or None))
+
 
 def show_store(arguments):
     refuse(arguments, ("step", "rank", "ranks", "micro_batch"), "configurations", "a store")
@@ -83,12 +88,24 @@ def show_store(arguments):
     shower = Shower(arguments, 1000)
     info = store.info
     print(f"{arguments.target}: {info['num_examples']:,} examples, {info['num_tokens']:,} tokens, "
-          f"{info['num_loss_tokens']:,} to predict ({legend(shower.color)})")
+          f"{info['num_loss_tokens']:,} to predict{groups_text(info)} ({legend(shower.color)})")
     for number in chosen_examples(arguments, store):
+        if store.has_groups:
+            title, members = title_of_group(store, number)
+            print(f"--- {title}{columns_text(store, number)}")
+            shower.show_members(arguments.target, store, members)
+            continue
         ids, mask, source = store.example(number)
         print(f"--- example {number:,} of {info['sources'][source]}: {len(ids):,} tokens, "
-              f"{np.count_nonzero(mask[1:]):,} to predict{weights_used(store, mask)}")
+              f"{np.count_nonzero(mask[1:]):,} to predict{weights_used(store, mask)}"
+              f"{columns_text(store, number)}")
         shower.show(arguments.target, ids, mask)
+
+
+def columns_text(store: StoreReader, number: int) -> str:
+    """The range of each column of tokens of an example."""
+    return "".join(f", {name} from {values.min():g} to {values.max():g}"
+                   for name, values in store.token_columns(number).items())
 
 
 def weights_used(store: StoreReader, mask: np.ndarray) -> str:
@@ -103,10 +120,11 @@ def chosen_examples(arguments, store: StoreReader) -> list[int]:
     if arguments.words:
         if arguments.random is not None or arguments.source is not None:
             raise ToolError("numbers of examples exclude --random and --source", exit_code=CONFIG)
-        return [example_number(word) for word in arguments.words]
-    candidates = np.arange(store.info["num_examples"])
+        numbers = [store.first_of_group(example_number(word)) for word in arguments.words]
+        return list(dict.fromkeys(numbers)) if store.has_groups else numbers
+    candidates = store.group_begins()
     if arguments.source is not None:
-        candidates = np.flatnonzero(store.sources() == source_index(arguments.source, store))
+        candidates = candidates[store.sources()[candidates] == source_index(arguments.source, store)]
         if not len(candidates):
             raise ToolError(f"{arguments.target}: has no example of the source {arguments.source}")
     if arguments.random is None:

@@ -14,12 +14,14 @@ from packtrain_tools.prepare.lengths import MAX_LENGTH, LengthLimits
 from packtrain_tools.errors import CONFIG, ToolError, run_main
 from packtrain_tools.hub_model import is_hub_name, tokenizer_folder
 from packtrain_tools.sources.formats import FileFormat, find_format
+from packtrain_tools.prepare.groups import find_groups, groups_text
 from packtrain_tools.prepare.no_effect import check_columns, options_without_effect
 from packtrain_tools.prepare.preparation import Preparation
 from packtrain_tools.prepare.arguments import parse_arguments, reading_of
 from packtrain_tools.prepare.unfinished import resolve_date
 from packtrain_tools.sources.documents import printable
-from packtrain_tools.showing import Decoders, has_color, legend, show_tokens
+from packtrain_tools.showing import Decoders, has_color, legend
+from packtrain_tools.showing_groups import show_sample
 from packtrain_tools.sources.files import KIND_NAMES, SourceFile, list_files
 from packtrain_tools.store_reader import StoreReader
 
@@ -75,7 +77,7 @@ def encoding_options(arguments) -> EncodingOptions:
     limits = LengthLimits(arguments.min_length or 1, arguments.max_length or MAX_LENGTH,
                           arguments.too_long or "refuse")
     return EncodingOptions(arguments.end_token, arguments.no_end_token,
-                           arguments.special_tokens_in_data, limits)
+                           arguments.special_tokens_in_data, limits, arguments.only_chosen)
 
 
 def print_store(store: dict):
@@ -83,7 +85,7 @@ def print_store(store: dict):
     share = store["num_loss_tokens"] / store["num_tokens"]
     print(f"{store['path']}: {store['num_examples']:,} examples, {store['num_tokens']:,} tokens "
           f"({store['num_loss_tokens']:,} to predict, {share:.1%}), vocabulary of "
-          f"{store['vocab_size']:,}")
+          f"{store['vocab_size']:,}{groups_text(store)}")
     print(f"  tokens an example: min {length['min']:,}, median {length['median']:,.1f}, "
           f"mean {length['mean']:,.1f}, p99 {length['p99']:,.1f}, max {length['max']:,}")
     most = max(bin["num_examples"] for bin in store["histogram"])
@@ -100,10 +102,9 @@ def print_samples(folder: str, num_samples: int):
     color = has_color(sys.stdout)
     print(f"samples ({legend(color)}):")
     decode = Decoders().of(folder)
-    for number in sorted({num_examples * i // num_samples for i in range(num_samples)}):
-        ids, mask, _ = reader.example(number)
-        print(f"--- example {number:,}, {len(ids):,} tokens")
-        print(show_tokens(ids, mask, decode, color, SAMPLE_CHARS))
+    wanted = {reader.first_of_group(num_examples * i // num_samples) for i in range(num_samples)}
+    for number in sorted(wanted):
+        print(show_sample(reader, number, decode, color, SAMPLE_CHARS))
 
 
 def print_left_out(summary: dict):
@@ -176,7 +177,8 @@ def main():
     formats = find_formats(arguments, files)
     encoder.set_formats(formats)
     set_chat(arguments, encoder, {form.name for form in formats.values()})
-    summary = Preparation(arguments, encoder, files).run()
+    groups = find_groups(arguments, list(formats.values()))
+    summary = Preparation(arguments, encoder, files, groups).run()
     summary["ignored_columns"] = ignored_columns(arguments, files, formats)
     if arguments.json:
         print(json.dumps(summary))

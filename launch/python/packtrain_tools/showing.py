@@ -59,10 +59,12 @@ def show_passages(passages: list[tuple[bool, str]], color: bool, max_chars: int 
 
 def show_tokens(input_ids: np.ndarray, loss_mask: np.ndarray,
                 decode: Callable[[list[int]], str], color: bool,
-                max_chars: int | None = None) -> str:
-    """The first token has no predecessor, so it is never learned."""
+                max_chars: int | None = None, begins: bool = True) -> str:
+    """The first token of an example has no predecessor, so it is never learned. `begins`: the tokens begin
+    an example."""
     learned = loss_mask.astype(bool).copy()
-    learned[:1] = False
+    if begins:
+        learned[:1] = False
     bounds = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(learned)]
     passages = [(bool(learned[begin]), decode(input_ids[begin:end].tolist()))
                 for begin, end in itertools.pairwise(bounds)]

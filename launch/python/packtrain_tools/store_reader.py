@@ -1,8 +1,10 @@
 """Reads token stores (framework/data/token_store.h) for tools that inspect tokens."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from safetensors import safe_open
@@ -10,10 +12,11 @@ from safetensors.numpy import load_file
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.loss_weights import WEIGHTED
-from packtrain_tools.prepare.store import FORMAT_VERSION, MANIFEST
+from packtrain_tools.prepare.store import FORMAT_VERSION, GROUPS, MANIFEST
 import itertools
 
-KNOWN_REQUIREMENTS = (WEIGHTED,)
+TOKEN_COLUMNS = "token_columns"  # names of float columns, in store.json
+KNOWN_REQUIREMENTS = (WEIGHTED, GROUPS, TOKEN_COLUMNS)
 
 
 class StoreReader:
@@ -53,14 +56,61 @@ class StoreReader:
         if not 0 <= number < self.info["num_examples"]:
             raise ToolError(f"{self._folder}: has no example {number}, only "
                             f"0..{self.info['num_examples'] - 1}", exit_code=CONFIG)
-        for shard in self.info["shards"]:
-            if number < shard["num_examples"]:
-                break
-            number -= shard["num_examples"]
-        with safe_open(os.path.join(self._folder, shard["file"]), framework="numpy") as file:
+        with self._shard_of(number) as (file, number, _):
             begin, end = file.get_slice("offsets")[number:number + 2].tolist()
             return (file.get_slice("input_ids")[begin:end], file.get_slice("loss_mask")[begin:end],
                     int(file.get_slice("source")[number:number + 1][0]))
+
+    @contextlib.contextmanager
+    def _shard_of(self, number: int) -> Iterator[tuple[Any, int, int]]:
+        """The open file with an example, the example's number in it, and the number of its first example."""
+        first = 0
+        for shard in self.info["shards"]:
+            if number - first < shard["num_examples"]:
+                break
+            first += shard["num_examples"]
+        with safe_open(os.path.join(self._folder, shard["file"]), framework="numpy") as file:
+            yield file, number - first, first
+
+    @property
+    def has_groups(self) -> bool:
+        return GROUPS in self.info
+
+    def group_begins(self) -> np.ndarray:
+        """int64: the first example of each group; of a plain store every example."""
+        if not self.has_groups:
+            return np.arange(self.info["num_examples"])
+        begins, first = [], 0
+        for shard in self.info["shards"]:
+            with safe_open(os.path.join(self._folder, shard["file"]), framework="numpy") as file:
+                begins.append(file.get_tensor("group_offsets")[:-1] + first)
+            first += shard["num_examples"]
+        return np.concatenate(begins)
+
+    def first_of_group(self, number: int) -> int:
+        """The first example of the group that has an example; of a plain store the example itself."""
+        return self.group(number)[0]
+
+    def group(self, number: int) -> tuple[int, list[int], float | None]:
+        """The first example, the roles and the margin of the group that has an example. A plain example has
+        no role."""
+        if not self.has_groups:
+            return number, [], None
+        with self._shard_of(number) as (file, local, first):
+            offsets = file.get_tensor("group_offsets")
+            group = int(np.searchsorted(offsets, local, side="right")) - 1
+            begin, end = offsets[group:group + 2].tolist()
+            margin = float(file.get_slice("margin")[group:group + 1][0]) if self.info[GROUPS]["has_margins"] else None
+            return first + begin, file.get_slice("group_role")[begin:end].tolist(), margin
+
+    def token_columns(self, number: int) -> dict[str, np.ndarray]:
+        """float32 [length] of each column of tokens of an example, by its name."""
+        names = self.info.get(TOKEN_COLUMNS, [])
+        if not names:
+            return {}
+        with self._shard_of(number) as (file, local, _):
+            begin, end = file.get_slice("offsets")[local:local + 2].tolist()
+            return {name: file.get_slice(f"token.{name}")[begin:end] for name in names}
 
     def sources(self) -> np.ndarray:
         """int16 [num_examples]"""

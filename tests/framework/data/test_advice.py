@@ -28,8 +28,6 @@ ROWS = [
     {"input": TURNS[:1], "output": "Yes", "category": "math"}, {"input": "Hi", "response": "Yes"},
     {"instruction": "Hi", "input": "x", "response": "Yes"},
     {"message_id": "1", "parent_id": "0", "text": "Hi", "role": "prompter"},
-    {"chosen": "Hi", "rejected": "Yes"}, {"prompt": "Hi", "chosen": "Yes", "rejected": "No"},
-    {"messages": TURNS, "chosen": TURNS, "rejected": TURNS},
     {"query": "Hi", "tools": "[{\"name\": \"f\"}]", "answers": "[{\"name\": \"f\", \"arguments\": {}}]"}]
 
 

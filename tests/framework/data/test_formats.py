@@ -14,6 +14,7 @@ from packtrain_tools.chat.conversations import Conversation
 from packtrain_tools.chat.reshape import Reshaping
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.documents import Instruction, Text
+from packtrain_tools.sources.documents import Preference, Role
 from packtrain_tools.sources.formats import Reading, format_of_columns
 
 
@@ -63,10 +64,9 @@ def test_a_column_is_left_out_on_request(tmp_path):
     assert format_of_columns(list(row), None, left_out).ignored == ("text", "weight")
 
 
-def test_preference_pairs_are_refused_unless_the_command_says_what_they_are():
+def test_columns_of_preference_pairs_are_pairs_unless_the_command_says_what_they_are():
     names = ["prompt", "chosen", "rejected", "messages"]
-    with pytest.raises(ValueError, match=r"preference pairs .*not yet"):
-        format_of_columns(names, None, [])
+    assert format_of_columns(names, None, []).name == "pairs"
     assert format_of_columns(names, "messages", []).name == "messages"
     assert format_of_columns(names[:3], None, [("completion", "chosen")]).name == "prompt-completion"
 
@@ -152,9 +152,12 @@ def test_history_may_be_of_turns(tmp_path):
 @pytest.mark.parametrize("name", ["label", "kto_tag"])
 @pytest.mark.parametrize("row", [{"prompt": "A", "completion": "B"}, {"messages": PLAIN},
                                  {"conversations": PLAIN}])
-def test_answers_that_are_judged_are_refused(tmp_path, name, row):
-    assert f"holds a preference ('{name}' is true or false" in only(tmp_path, row | {name: False})
-    assert not isinstance(only(tmp_path, row | {name: "news"}), str)
+def test_a_label_means_a_judgement_where_it_is_true_or_false(tmp_path, name, row):
+    [(role, _)] = only(tmp_path, row | {name: False}).members
+    assert role == Role.UNDESIRABLE
+    assert not isinstance(only(tmp_path, row | {name: "news"}), (str, Preference))
+    assert f"holds a preference ('{name}' is true or false" in documents(
+        write_lines(tmp_path / "b.jsonl", row, row | {name: True}))[1]
 
 
 @pytest.mark.parametrize("history, fault", [
@@ -271,7 +274,3 @@ def test_a_string_in_a_table_that_is_not_utf_8_is_a_bad_row(tmp_path):
     assert good == Text(None, "good")
     assert "'text' is a value that cannot be read (UnicodeDecodeError" in fault
 
-
-def test_completions_that_are_judged_good_or_bad_are_refused(tmp_path):
-    assert "holds a preference" in only(tmp_path, {"prompt": "q", "completion": "a", "label": False})
-    assert only(tmp_path, {"prompt": "q", "completion": "a", "label": 3}).text == "a"

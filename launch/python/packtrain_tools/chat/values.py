@@ -89,3 +89,12 @@ def share(value: object, name: str) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"{name} is {kind(value)}, wanted a number from 0 to 1")
     return float(value)
+
+
+def string(value: dict, key: str) -> str:
+    """Raises ValueError where it is no string, or cannot be encoded."""
+    text = value[key]
+    if not isinstance(text, str):
+        raise ValueError(f"'{key}' is {kind(text)}, wanted a string")
+    check_text(text, f"'{key}'")
+    return text

@@ -141,6 +141,9 @@ def add_reading_arguments(parser: Parser):
     group.add_argument("--merge-system", action="store_true",
                        help="put system prompts before the words of the first user's turn, for "
                             "models without that role")
+    group.add_argument("--only-chosen", action="store_true",
+                       help="of preferences: a plain store of the chosen (or desirable) answers, for "
+                            "supervised training")
     group.add_argument("--group-by", metavar="COLUMN",
                        help="records with the same value of it stay on one side of the held out "
                             "part")

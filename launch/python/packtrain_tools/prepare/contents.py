@@ -3,6 +3,7 @@
 import json
 
 from packtrain_tools.prepare.examples import group_hash
+from packtrain_tools.sources.documents import Preference
 from packtrain_tools.sources.formats import Document, Instruction, Text
 
 
@@ -15,6 +16,8 @@ def group_of(document: Document) -> int:
 
 
 def _said(document: Document) -> str:
+    if isinstance(document, Preference):  # pairs of one prompt belong together
+        return f"p{document.prompt}"
     if isinstance(document, Text):
         return f"t{document.prompt or ''}\0{document.text}"
     if isinstance(document, Instruction):

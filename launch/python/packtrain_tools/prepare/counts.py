@@ -7,6 +7,12 @@ SENTENCES = {
     "empty_answers":
         "Answers that are empty or only white space: {n}. The model learns to say nothing there; "
         "remove them from the data if it should not.",
+    "equal_answers":
+        "Pairs of equal answers that were left out: {n}. Neither is better, so there is nothing to learn.",
+    "unlearned_preferences":
+        "Preferences with nothing to predict in an answer: {n}. They were left out.",
+    "undesirable":
+        "Undesirable answers that --only-chosen left out: {n}.",
     "empty_thoughts":
         "Answers that begin with an empty thought which the chat template adds: {n}. The model learns "
         "not to think; --template-option enable_thinking=false makes the empty thought part of the "

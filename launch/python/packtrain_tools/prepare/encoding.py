@@ -13,8 +13,11 @@ from packtrain_tools.prepare.contents import group_of
 from packtrain_tools.prepare.examples import Examples, make_examples
 from packtrain_tools.prepare.lengths import LengthLimits, Shortener, TooLong
 from packtrain_tools.prepare.loss_weights import is_rounded
+from packtrain_tools.prepare.preference_rows import (GroupRow, PreferenceRows, chosen_of,
+                                                     roles_and_margins, with_members_as)
 from packtrain_tools.prepare.text_rows import TextRows
 from packtrain_tools.prepare.tokenizer import TokenizerVariants, load_tokenizer
+from packtrain_tools.sources.documents import Preference
 from packtrain_tools.sources.formats import (BadRecord, Document, FileFormat, Instruction, Text,
                                              decode)
 from packtrain_tools.sources.readers import Chunk, Record
@@ -38,6 +41,7 @@ class EncodingOptions:
     no_end_token: bool = False
     special_in_data: str = "token"  # or plain, or refuse
     limits: LengthLimits = LengthLimits()
+    only_chosen: bool = False  # of preferences: plain examples of the chosen or desirable answers
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class _Batch:
     documents: list[tuple[int, Document]] = field(default_factory=list)
     bad: dict[int, BadRecord] = field(default_factory=dict)
     rows: list[tuple[int, Row]] = field(default_factory=list)
+    groups: dict[int, GroupRow] = field(default_factory=dict)  # the rows of these records are groups
     num_skipped: int = 0
     counts: Counter = field(default_factory=Counter)
 
@@ -129,16 +134,70 @@ class Encoder:
             except ValueError as fault:
                 batch.bad[number] = BadRecord(str(fault), record.line)
             else:
-                batch.documents.append((number, self._as_asked(document)))
+                self._take(batch, number, document)
         self._encode_texts(records, batch)
         self._encode_chats(records, batch)
+        self._encode_preferences(records, batch)
         batch.rows.sort(key=lambda row: row[0])
         return self._examples(records, batch, chunk.num_read_bytes)
 
-    def _as_asked(self, document: Document) -> Text | Conversation:
+    def _take(self, batch: _Batch, number: int, document: Document):
+        """Adds the document, or of a preference the chosen member where only that is wanted."""
+        if isinstance(document, Preference):
+            document = with_members_as(document, self._as_asked)
+            if self._options.only_chosen:
+                chosen = chosen_of(document)
+                if chosen is None:
+                    batch.counts["undesirable"] += 1
+                    return
+                document = chosen
+        batch.documents.append((number, self._as_asked(document)))
+
+    def _as_asked(self, document: Document):
         if not isinstance(document, Instruction):
             return document
         return document.as_conversation() if self._instructions_as_chat else document.as_text()
+
+    def _encode_preferences(self, records: list[Record], batch: _Batch):
+        found = [(number, document) for number, document in batch.documents
+                 if isinstance(document, Preference)]
+        if not found:
+            return
+        rows = PreferenceRows(self._whole_rows, self._options.limits)
+        for (number, document), group in zip(found, rows.encode([each for _, each in found], batch.counts)):
+            if isinstance(group, ValueError):
+                batch.bad[number] = BadRecord(str(group), records[number].line)
+            elif group is not None:
+                batch.groups[number] = group
+                for row in group.rows:
+                    self._add(batch, number, document, row)
+
+    def _whole_rows(self, documents: list[Text | Conversation],
+                    counts: Counter) -> list[Row | ValueError | None]:
+        """Rows of documents that are neither divided nor shortened."""
+        rows: list[Row | ValueError | None] = [
+            self._whole_chat(document, counts) if isinstance(document, Conversation) else None
+            for document in documents]
+        texts = {i: text for i, text in enumerate(documents) if isinstance(text, Text)}
+        found: list = self._texts.encode(list(texts.values()), counts)
+        if self._end_token is None and not self._options.no_end_token:
+            found = [ValueError("is text, and the tokenizer names no end-of-text token (--end-token TOKEN, or "
+                                "--no-end-token)")] * len(texts)
+        for i, row in zip(texts, found):
+            rows[i] = row
+        return rows
+
+    def _whole_chat(self, conversation: Conversation, counts: Counter) -> Row | ValueError | None:
+        try:
+            if self._chat is None:
+                raise ValueError("is a conversation, and there is no chat template")
+            rendered = self._chat.render(conversation, counts)
+            if rendered is None:
+                return None
+            encoding = self._loaded.tokenizer.encode(rendered.text, add_special_tokens=False)
+            return self._chats.row(rendered, encoding, counts)
+        except ValueError as fault:
+            return fault
 
     def _encode_texts(self, records: list[Record], batch: _Batch):
         texts = []
@@ -230,7 +289,8 @@ class Encoder:
         groups = {number: group_of(documents[number]) for number, _ in batch.rows}
         examples = make_examples([row[0] for _, row in batch.rows], [row[1] for _, row in batch.rows],
                                  [records[number].file.source for number, _ in batch.rows],
-                                 [groups[number] for number, _ in batch.rows])
+                                 [groups[number] for number, _ in batch.rows],
+                                 *roles_and_margins(batch.groups))
         return EncodedChunk(examples, [(records[number], batch.bad[number])
                                        for number in sorted(batch.bad)], len(records),
                             batch.num_skipped, num_read_bytes, dict(+batch.counts))

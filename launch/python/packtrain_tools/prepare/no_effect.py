@@ -1,10 +1,11 @@
 """Reports options that change nothing for the given sources, because the user probably expects an effect."""
 
 from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.sources.columns import PREFERENCES
 from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.formats import DOCUMENT, FileFormat
 
-_CHATS = {"messages", "sharegpt", "prompt-completion", "instruction"}
+_CHATS = {"messages", "sharegpt", "prompt-completion", "instruction", *PREFERENCES}
 
 
 def check_columns(columns: list[tuple[str, str]], files: list[SourceFile],
@@ -31,7 +32,9 @@ def options_without_effect(arguments, formats: set[str]) -> list[str]:
                  "--merge-system": arguments.merge_system, "--role": arguments.role,
                  "--message-key": arguments.message_key}
         found += [f"{name} (no source has conversations)" for name, given in asked.items() if given]
-    if arguments.instructions_as and "instruction" not in formats:
+    if arguments.only_chosen and not formats & set(PREFERENCES):
+        found.append("--only-chosen (no source has preferences)")
+    if arguments.instructions_as and not formats & {"instruction", "pairs"}:
         found.append("--instructions-as (no source has instructions)")
     if arguments.separator is not None and not has_documents:
         found.append("--separator (no source is a text file)")

@@ -25,9 +25,10 @@ SECONDS_BETWEEN_SAVES = 60.0
 
 
 class Preparation:
-    """`arguments.date` must be the one of `resolve_date` that the encoder was made with."""
+    """`arguments.date` must be the one of `resolve_date` that the encoder was made with. `groups`: of
+        find_groups."""
 
-    def __init__(self, arguments, encoder: Encoder, files: list[SourceFile]):
+    def __init__(self, arguments, encoder: Encoder, files: list[SourceFile], groups: dict | None = None):
         self._arguments = arguments
         self._encoder = encoder
         self._files = files
@@ -35,7 +36,8 @@ class Preparation:
                                            if arguments.validation_out else [])
         self._bad_lines = BadLines(arguments.skip_bad_lines, arguments.max_bad_fraction,
                                    arguments.out)
-        self._selection = Selection(arguments)
+        self._groups = groups
+        self._selection = Selection(arguments, 2 if groups and groups["kind"] == "pairs" else 1)
         self._counts: Counter[str] = Counter()
         self._num_chunks = 0
         self._num_encoded = 0  # examples, before selection
@@ -64,7 +66,7 @@ class Preparation:
     def _new_store(self, folder: str) -> dict:
         arguments = self._arguments
         return new_store(folder, arguments.tokenizer, self._encoder.vocab_size, arguments.sources,
-                         arguments.overwrite, arguments.chat_template)
+                         arguments.overwrite, arguments.chat_template, self._groups)
 
     def _restore(self, state: dict) -> list[StoreWriter]:
         stores = [self._writer(folder, {}) for folder in self._folders]

@@ -22,14 +22,16 @@ class Seen:
         self.num_duplicates = 0
 
     def new_ones(self, examples: Examples) -> Examples:
-        is_new = np.ones(examples.num_examples, bool)
-        for i, digest in enumerate(_rows(examples.digests)):
+        begins = examples.begins  # both examples of a pair have its digest
+        digests = examples.digests[begins]
+        is_new = np.ones(len(digests), bool)
+        for i, digest in enumerate(_rows(digests)):
             if digest in self._digests:
                 is_new[i] = False
             self._digests.add(digest)
         self.num_duplicates += int(np.count_nonzero(~is_new))
-        self._unsaved.append(examples.digests[is_new])
-        return examples.take(is_new)
+        self._unsaved.append(digests[is_new])
+        return examples.take(is_new[np.cumsum(begins) - 1])
 
     def save(self, folder: str, number: int) -> dict:
         """Each save writes only what is new since the previous one."""
@@ -50,14 +52,17 @@ def _rows(digests: np.ndarray) -> list[bytes]:
 
 
 class Selection:
-    def __init__(self, arguments):
-        self._max_examples = arguments.max_examples or sys.maxsize
+    def __init__(self, arguments, num_together: int = 1):
+        """`num_together`: examples of a record that the options count as one, 2 for pairs."""
+        self._max_examples = num_together * arguments.max_examples if arguments.max_examples else sys.maxsize
         self._seen = Seen() if arguments.deduplicate else None
-        sample = arguments.sample
+        sample = arguments.sample if isinstance(arguments.sample, float) else \
+            _times(arguments.sample, num_together)
         self._sample = make_choice(sample if isinstance(sample, float) else None,
                                    sample if isinstance(sample, int) else None,
                                    arguments.seed, SAMPLED)
-        self._held_out = make_choice(arguments.validation_fraction, arguments.validation_examples,
+        self._held_out = make_choice(arguments.validation_fraction,
+                                     _times(arguments.validation_examples, num_together),
                                      arguments.seed, HELD_OUT)
         self.num_by_source = np.zeros(len(arguments.sources), np.int64)  # taken examples
 
@@ -111,6 +116,10 @@ class Selection:
         for choice, saved in zip(self._pools(), state["pools"]):
             choice.pool = restore_examples(folder, saved["file"])
             choice.num_chosen = saved["num_chosen"]
+
+
+def _times(number: int | None, num_together: int) -> int | None:
+    return None if number is None else number * num_together
 
 
 def files_of(state: dict) -> list[str]:

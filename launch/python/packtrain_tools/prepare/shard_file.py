@@ -11,51 +11,85 @@ from safetensors.numpy import load_file, save
 from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.examples import Examples, digests_of
 
+Column = tuple[str, list[np.ndarray]]  # type of safetensors, and the parts of the values
+_WIDTHS = {"U64": 8, "I64": 8, "I32": 4, "F32": 4, "I16": 2, "U8": 1}
 
-def write_shard(path: str, parts: list[Examples], with_groups: bool = False) -> str:
+
+def write_shard(path: str, parts: list[Examples], groups: dict | None = None) -> str:
     """Writes all parts directly from their arrays, without a second copy of a shard in memory. Format: 8
-    bytes with the header's length, a JSON header, the data. `with_groups`: for examples before selection;
-    no finished store has groups. Returns the digest for store.json (framework/data/store_format.h)."""
+    bytes with the header's length, a JSON header, the data. `groups`: those of store.json. Returns the digest
+    for store.json (framework/data/store_format.h)."""
+    columns = _columns(parts)
+    if groups is not None:
+        columns |= _group_columns(parts, groups)
+    write_columns(path, columns)
+    digest = hashlib.blake2b(digest_size=16)
+    for _, arrays in columns.values():
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def write_unselected(path: str, parts: list[Examples]):
+    """Writes examples before selection, which `read_shard` reads."""
+    write_columns(path, _columns(parts) | {
+        "groups": ("U64", [part.groups for part in parts]),
+        "margins": ("F32", [part.margins for part in parts]),
+        "roles": ("U8", [part.roles for part in parts])})
+
+
+def _columns(parts: list[Examples]) -> dict[str, Column]:
     lengths = np.concatenate([part.lengths for part in parts], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)], dtype=np.int64)
-    columns = {
+    return {
         "offsets": ("I64", [offsets]),
         "input_ids": ("I32", [part.input_ids for part in parts]),
         "num_loss_tokens": ("I32", [part.num_loss_tokens for part in parts]),
         "source": ("I16", [part.source for part in parts]),
         "loss_mask": ("U8", [part.loss_mask for part in parts]),
     }
-    if with_groups:
-        columns = {"groups": ("U64", [part.groups for part in parts]), **columns}
+
+
+def _group_columns(parts: list[Examples], groups: dict) -> dict[str, Column]:
+    begins = np.flatnonzero(np.concatenate([part.begins for part in parts]))
+    num_examples = sum(part.num_examples for part in parts)
+    columns: dict[str, Column] = {
+        "group_offsets": ("I64", [np.append(begins, num_examples).astype(np.int64)]),
+        "group_role": ("U8", [part.roles for part in parts])}
+    if groups["has_margins"]:
+        columns["margin"] = ("F32", [part.margins[part.begins] for part in parts])
+    return columns
+
+
+def write_columns(path: str, columns: dict[str, Column]):
+    """Wide types come first, so that every array is aligned to its elements."""
     header, begin = {}, 0
-    for name, (dtype, arrays) in columns.items():
+    ordered = sorted(columns.items(), key=lambda entry: -_WIDTHS[entry[1][0]])
+    for name, (dtype, arrays) in ordered:
         end = begin + sum(array.nbytes for array in arrays)
         header[name] = {"dtype": dtype, "shape": [sum(len(array) for array in arrays)],
                         "data_offsets": [begin, end]}
         begin = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays stay aligned
-    digest = hashlib.blake2b(digest_size=16)
     with open(path, "wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
-        for _, arrays in columns.values():
+        for _, (_, arrays) in ordered:
             for array in arrays:
-                data = np.ascontiguousarray(array).data
-                digest.update(data)
-                stream.write(data)
+                stream.write(np.ascontiguousarray(array).data)
         stream.flush()
         os.fsync(stream.fileno())
-    return digest.hexdigest()
 
 
 def read_shard(path: str) -> Examples:
-    """Reads examples that `write_shard` wrote with their groups."""
+    """Reads examples of `write_unselected`."""
     columns = _load(path)
     lengths = np.diff(columns["offsets"]).astype(np.int32)
+    roles = columns["roles"]
     return Examples(columns["input_ids"], columns["loss_mask"], lengths,
                     columns["num_loss_tokens"], columns["source"],
-                    digests_of(columns["input_ids"], columns["loss_mask"], lengths),
-                    columns["groups"])
+                    digests_of(columns["input_ids"], columns["loss_mask"], lengths, roles),
+                    columns["groups"], roles, columns["margins"])
 
 
 def read_lengths(path: str) -> np.ndarray:

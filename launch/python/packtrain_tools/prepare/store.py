@@ -13,11 +13,13 @@ from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.examples import Examples, hashes_of_ids
 from packtrain_tools.prepare.loss_weights import WEIGHTED, weight_table
 from packtrain_tools.prepare.shard_file import (read_contents, read_lengths, read_shard, sync_folder,
-                                        write_json, write_shard, write_synced)
+                                        write_json, write_shard, write_synced,
+                                        write_unselected)
 
 FORMAT_VERSION = 1
 MANIFEST = "store.json"
 UNFINISHED = "unfinished.json"  # preparation.py
+GROUPS = "groups"  # of store.json; its readers must know it
 TOKENIZER_FOLDER = "tokenizer"
 MAX_SHARD_TOKENS = 1 << 26
 CHAT_TEMPLATE = "chat_template.jinja"
@@ -48,10 +50,12 @@ class StoreWriter:
         self._has_weights = False
 
     def add(self, examples: Examples):
-        """A shard ends at the example that fills it, independent of how examples arrive."""
+        """A shard ends at the example that fills it, or its pair, independent of how examples arrive."""
         while self._num_waiting_tokens + examples.num_tokens >= self._max_shard_tokens:
             ends = self._num_waiting_tokens + np.cumsum(examples.lengths, dtype=np.int64)
             first_after = 1 + int(np.searchsorted(ends, self._max_shard_tokens))
+            if first_after < examples.num_examples and not examples.begins[first_after]:
+                first_after += 1  # no shard divides a pair
             is_before = np.arange(examples.num_examples) < first_after
             self._keep(examples.take(is_before))
             self._write_shard()
@@ -65,7 +69,8 @@ class StoreWriter:
 
     def _write_shard(self):
         name = f"part-{len(self._info['shards']):05}.safetensors"
-        digest = write_shard(os.path.join(self.folder, name), self._waiting)
+        groups = self._info.get(GROUPS)
+        digest = write_shard(os.path.join(self.folder, name), self._waiting, groups)
         lengths = np.concatenate([examples.lengths for examples in self._waiting])
         for examples in self._waiting:
             self._note_ids(examples.input_ids, examples.lengths)
@@ -78,6 +83,10 @@ class StoreWriter:
             "labels": [min(labels), max(labels)],
             "mask_bytes": count_bytes([examples.loss_mask for examples in self._waiting]),
             "digest": digest})
+        if groups is not None:
+            num_groups = sum(int(examples.begins.sum()) for examples in self._waiting)
+            self._info["shards"][-1]["num_groups"] = num_groups
+            groups["num_groups"] += num_groups
         self._info["num_examples"] += len(lengths)
         self._info["num_tokens"] += self._num_waiting_tokens
         self._info["num_loss_tokens"] += sum(int(examples.num_loss_tokens.sum())
@@ -133,7 +142,10 @@ class StoreWriter:
         self._info["num_bad_lines"] = num_bad_lines
         self._info |= optional or {}
         if self._has_weights:
-            self._info |= {WEIGHTED: weight_table(), "requires": [WEIGHTED]}
+            self._info |= {WEIGHTED: weight_table()}
+        requires = [name for name in (WEIGHTED, GROUPS) if name in self._info]
+        if requires:
+            self._info["requires"] = requires
         write_json(self.folder, MANIFEST, self._info)
         lengths = np.concatenate(self._lengths)
         return {
@@ -142,6 +154,7 @@ class StoreWriter:
             "num_tokens": self._info["num_tokens"],
             "num_loss_tokens": self._info["num_loss_tokens"],
             "vocab_size": self._info["vocab_size"],
+            **({GROUPS: self._info[GROUPS]} if GROUPS in self._info else {}),
             "length": {
                 "min": int(lengths.min()),
                 "median": float(np.median(lengths)),
@@ -178,7 +191,7 @@ def save_examples(folder: str, name: str, parts: list[Examples]) -> str:
     if not parts:
         return ""
     file = f"unfinished-{name}.safetensors"
-    write_shard(os.path.join(folder, file), parts, with_groups=True)
+    write_unselected(os.path.join(folder, file), parts)
     return file
 
 
@@ -187,9 +200,9 @@ def restore_examples(folder: str, file: str) -> list[Examples]:
 
 
 def new_store(folder: str, tokenizer: str, vocab_size: int, sources: list[str], overwrite: bool,
-              chat_template: str | None = None) -> dict:
+              chat_template: str | None = None, groups: dict | None = None) -> dict:
     """Makes the folder with the tokenizer and returns the `info` of a StoreWriter. `chat_template`: a file
-    that replaces the tokenizer's template."""
+    that replaces the tokenizer's template. `groups`: `kind` and `has_margins` of a store of groups."""
     _clear_folder(folder, overwrite)
     return {
         "format_version": FORMAT_VERSION,
@@ -203,6 +216,8 @@ def new_store(folder: str, tokenizer: str, vocab_size: int, sources: list[str], 
         "num_tokens": 0,
         "num_loss_tokens": 0,
         "num_bad_lines": 0,
+        **({GROUPS: {"kind": groups["kind"], "num_groups": 0, "has_margins": groups["has_margins"]}}
+           if groups else {}),
         "shards": [],
     }
 

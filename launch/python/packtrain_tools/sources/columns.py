@@ -21,10 +21,18 @@ FORMATS = {
     "instruction": Columns(("instruction", "output"), ("input", "system", "history", WEIGHT)),
     "messages": Columns(("messages",), _CHAT),
     "sharegpt": Columns(("conversations",), _CHAT),
+    "pairs": Columns(("chosen", "rejected"),
+                     ("prompt", "messages", "conversations", "instruction", "input", "history", *_CHAT,
+                      "margin", "score_chosen", "score_rejected")),
+    "judged": Columns(("label",), ("prompt", "completion", "messages", "conversations", *_CHAT)),
 }
+PREFERENCES = ("pairs", "judged")  # formats of answers that were compared or judged
+JUDGEMENTS = ("label", "kto_tag")  # of TRL, of LLaMA-Factory: true or false next to an answer
+PROMPTS = ("prompt", "conversations", "messages", "instruction")  # of pairs; the first one counts
+_SCORES = {"score_chosen", "score_rejected"}
 OURS = {name for columns in FORMATS.values() for name in columns.required + columns.optional}
-REQUIRED = {name for columns in FORMATS.values() for name in columns.required}
-_PAIRS = ("chosen", "rejected")
+# `label` has many meanings: it is no sign of another format.
+REQUIRED = {name for columns in FORMATS.values() for name in columns.required} - {"label"}
 _THREADS = {"parent_id", "message_tree_id", "conversation_id", "thread_id"}  # of one message
 _SHOWN = 20
 
@@ -57,9 +65,14 @@ class FileFormat:
         return printable(f"{self.name} ({', '.join(columns)}{ignored})")
 
 
+def has_margins(form: FileFormat) -> bool:
+    """True when pairs have a margin: a column of its own, or the difference of two scores."""
+    return form.name == "pairs" and ("margin" in form.columns or _SCORES.issubset(form.columns))
+
+
 def wanted_columns() -> str:
     return "; or ".join(" and ".join(f"'{name}'" for name in columns.required)
-                        for columns in FORMATS.values())
+                        for name, columns in FORMATS.items() if name != "judged")
 
 
 def listed(names) -> str:
@@ -67,14 +80,17 @@ def listed(names) -> str:
 
 
 def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[str, str]],
-                      reading: Reading = Reading()) -> FileFormat:
-    """Finds the one format that has all its columns. `renamed`: (ours, theirs). Raises ValueError."""
+                      reading: Reading = Reading(), is_judged: bool = False) -> FileFormat:
+    """Finds the one format that has all its columns. `renamed`: (ours, theirs). `is_judged`: a column of
+    JUDGEMENTS is true or false. Raises ValueError."""
+    wanted, renamed = _judged(names, wanted, renamed, is_judged)
     theirs = _columns_named(names, renamed)
     ours = [name for name in names if name not in theirs and name not in theirs.values()]
     ours += [name for name, their in theirs.items() if their]
     name = _fitting(names, ours, wanted)
     columns = FORMATS[name]
     used = columns.required + tuple(column for column in columns.optional if column in ours)
+    used = _without_superseded(name, used)
     theirs = {our: their for our, their in theirs.items() if our in used or not their}
     taken = {theirs.get(column, column) for column in used} | {reading.group_by}
     twice = next((column for column in names if names.count(column) > 1 and column in taken), None)
@@ -86,6 +102,31 @@ def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[
     return FileFormat(name, used, tuple(column for column in names if column not in taken), theirs,
                       tuple(their for our, their in renamed if their and their not in names and
                             our not in later), later, reading)
+
+
+def _judged(names: list[str], wanted: str | None, renamed: list[tuple[str, str]],
+            is_judged: bool) -> tuple[str | None, list[tuple[str, str]]]:
+    """Completes the format and the columns of answers that are judged."""
+    has_answers = {"chosen", "rejected"} <= set(names)
+    if wanted is None and is_judged and not has_answers:
+        wanted = "judged"
+    if wanted == "judged" and "label" not in names and "kto_tag" in names and \
+            all(ours != "label" for ours, _ in renamed):
+        renamed = [*renamed, ("label", "kto_tag")]
+    return wanted, renamed
+
+
+def _without_superseded(name: str, used: tuple[str, ...]) -> tuple[str, ...]:
+    """Data sets of pairs repeat the prompt in other columns, and have scores next to margins."""
+    if name != "pairs":
+        return used
+    superseded = {column for column in PROMPTS if column in used} - \
+        {next((column for column in PROMPTS if column in used), "")}
+    if "instruction" in superseded or "instruction" not in used:
+        superseded |= {"input", "history"}
+    if "margin" in used or not _SCORES.issubset(used):
+        superseded |= _SCORES
+    return tuple(column for column in used if column not in superseded)
 
 
 def _columns_named(names: list[str], renamed: list[tuple[str, str]]) -> dict[str, str]:
@@ -104,8 +145,8 @@ def _columns_named(names: list[str], renamed: list[tuple[str, str]]) -> dict[str
 def _fitting(names: list[str], ours: list[str], wanted: str | None) -> str:
     fitting = [name for name, columns in FORMATS.items()
                if wanted in (None, name) and set(columns.required) <= set(ours)]
-    if wanted is None and set(_PAIRS) <= set(ours):
-        raise ValueError("holds preference pairs ('chosen' and 'rejected'): not yet read")
+    if wanted is None:
+        fitting = ["pairs"] if "pairs" in fitting else [name for name in fitting if name != "judged"]
     if not fitting:
         expected = wanted_columns() if wanted is None else \
             f"{listed(FORMATS[wanted].required)} for --format {wanted}"

@@ -1,5 +1,6 @@
 """The decoded contents of a record: text, an instruction, or a conversation; or an error."""
 
+import enum
 import unicodedata
 from dataclasses import dataclass
 
@@ -25,6 +26,16 @@ def printable(text: str) -> str:
         text = "".join(char if char.isprintable() or unicodedata.category(char) in ("Zs", "Co")
                        else char.encode("unicode_escape").decode() for char in text)
     return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS - 3]}..."
+
+
+class Role(enum.IntEnum):
+    """The role of an example in its group. The values are those of the column group_role
+    (framework/data/example_groups.h)."""
+
+    CHOSEN = 0
+    REJECTED = 1
+    DESIRABLE = 2
+    UNDESIRABLE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +82,16 @@ class Instruction:
                                               self.weight))
 
 
-Document = Text | Instruction | Conversation
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Answers that were compared or judged: a member for each role, chosen first. The members have the same
+    prompt, of which nothing is learned."""
+
+    members: tuple[tuple[Role, Text | Instruction | Conversation], ...]
+    prompt: str  # what identifies the prompt: pairs of one prompt are not divided over stores
+    margin: float | None = None
+    group: str = ""
+    weight: float = 1.0
+
+
+Document = Text | Instruction | Conversation | Preference

@@ -10,14 +10,15 @@ from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation,
                                                 read_prompt_completion, with_messages)
 from packtrain_tools.chat.shapes import history_turns
-from packtrain_tools.chat.values import (Unreadable, check_text, json_fault, kind, share,
+from packtrain_tools.chat.values import (Unreadable, json_fault, kind, share, string,
                                          without_nulls)
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.columns import (FORMATS, REQUIRED, WEIGHT, FileFormat, Reading,
-                                             format_of_columns, listed)
+from packtrain_tools.sources.columns import (FORMATS, JUDGEMENTS, REQUIRED, WEIGHT, FileFormat,
+                                             Reading, format_of_columns, has_margins, listed)
 from packtrain_tools.sources.delimited import delimiter_advice
-from packtrain_tools.sources.documents import BadRecord, Document, Instruction, Text
+from packtrain_tools.sources.documents import BadRecord, Document, Instruction, Preference, Text
 from packtrain_tools.sources.files import SourceFile
+from packtrain_tools.sources.preferences import read_judged, read_pair
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
 from packtrain_tools.sources.suggestions import advice_for
 from packtrain_tools.sources.tables import first_row
@@ -27,7 +28,6 @@ __all__ = ["DOCUMENT", "FORMATS", "BadRecord", "Document", "FileFormat", "Instru
 RECORDS_ASKED = 100  # searched for the first JSON object, and for columns of later ones
 BYTES_ASKED = 1 << 20
 _INTEGER = re.compile(r"-?[0-9]{1,18}(\.0+)?")
-_JUDGED = ("label", "kto_tag")  # of TRL, of LLaMA-Factory
 DOCUMENT = "document"  # of plain text files, which have no columns
 
 
@@ -47,7 +47,9 @@ def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, s
         if reading.group_by and file.has_schema and reading.group_by not in names:
             raise ValueError(f"has the columns {listed(names)}; wanted '{reading.group_by}', "
                              "which --group-by names")
-        return format_of_columns(names, wanted, renamed, reading)
+        if file.is_table and set(names) & set(JUDGEMENTS):
+            first = first_row(file)
+        return format_of_columns(names, wanted, renamed, reading, is_judged(first))
     except ValueError as fault:
         place = file.path if file.is_table else file.place(line)
         first = first_row(file) if file.is_table else first
@@ -126,13 +128,15 @@ def read_texts(files: list[SourceFile], separator: str | None) -> Iterator[Text]
             if isinstance(document, Conversation):
                 document = Text(None, "\n".join(text_of(message.get("content"))
                                                 for message in document.messages))
+            if isinstance(document, Preference):
+                raise ToolError(f"{record.file.place(record.line)}: holds a preference, wanted texts")
             yield document.as_text() if isinstance(document, Instruction) else document
 
 
 def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
     try:
         if form is None:
-            form = format_of_columns(list(value), None, [])
+            form = format_of_columns(list(value), None, [], is_judged=is_judged(value))
         group = _group(value, form.reading.group_by) if form.reading.group_by else ""
         if form.theirs or form.absent or form.later:
             value = _renamed(value, form)
@@ -146,11 +150,20 @@ def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
             raise ValueError(f"has the columns {listed(value)}; wanted {listed(names)} "
                              f"for the format {form.name}")
         weight = _weight(record, value[WEIGHT]) if WEIGHT in value else 1.0
-        return CONVERSIONS[form.name](value, form.reading, group, weight)
+        document = CONVERSIONS[form.name](value, form.reading, group, weight)
+        if isinstance(document, Preference):
+            _check_margin(document, form)
+        return document
     except ValueError as fault:
         raise BadRecord(_in_their_words(str(fault), form), record.line) from None
     except RecursionError:
         raise BadRecord("is nested too deeply", record.line) from None
+
+
+def _check_margin(document: Preference, form: FileFormat):
+    if has_margins(form) != (document.margin is not None):
+        raise ValueError(f"has {'no' if has_margins(form) else 'a'} margin, unlike the file's first pairs "
+                         "('margin', or 'score_chosen' and 'score_rejected'; --column margin= leaves it out)")
 
 
 def _in_their_words(fault: str, form: FileFormat | None) -> str:
@@ -205,12 +218,16 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
     return Text(None, string(value, "text"), group, weight)
 
 
+def is_judged(value: dict | None) -> bool:
+    return any(isinstance((value or {}).get(name), bool) for name in JUDGEMENTS)
+
+
 def _check_judged(value: dict):
     """Raises ValueError for data that label answers as good or bad."""
-    name = next((name for name in _JUDGED if isinstance(value.get(name), bool)), None)
+    name = next((name for name in JUDGEMENTS if isinstance(value.get(name), bool)), None)
     if name is not None:
-        raise ValueError(f"holds a preference ('{name}' is true or false beside an answer): not yet "
-                         "read (rename the column if it means something else)")
+        raise ValueError(f"holds a preference ('{name}' is true or false next to an answer), which --format "
+                         "judged reads (rename the column if it means something else)")
 
 
 def _prompt_completion(value: dict, reading: Reading, group: str, weight: float) -> Document:
@@ -253,7 +270,7 @@ def _final(read: Conversation, reading: Reading, group: str, weight: float) -> C
 
 
 CONVERSIONS = {"text": _text, "prompt-completion": _prompt_completion, "instruction": _instruction,
-               "messages": _messages, "sharegpt": _sharegpt}
+               "messages": _messages, "sharegpt": _sharegpt, "pairs": read_pair, "judged": read_judged}
 
 
 class _DoubledKey(ValueError):
@@ -268,11 +285,3 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict:
         raise _DoubledKey(f"the key '{twice}' appears twice")
     return value
 
-
-def string(value: dict, key: str) -> str:
-    """Raises ValueError where it is no string, or cannot be encoded."""
-    text = value[key]
-    if not isinstance(text, str):
-        raise ValueError(f"'{key}' is {kind(text)}, wanted a string")
-    check_text(text, f"'{key}'")
-    return text

@@ -19,8 +19,10 @@ _RECORDS = ("data", "rows", "records", "examples", "items", "samples", "instance
 _NAMES = {"messages": _TURNS, "conversations": _TURNS, "prompt": _ASKED, "completion": _ANSWERED,
           "instruction": _ASKED, "output": _ANSWERED, "input": ("context",),
           "system": ("system_prompt", "system_message", "sys_prompt"),
-          "text": ("content", "document", "body", "code", "article", "passage")}
-_ORDER = ("messages", "sharegpt", "instruction", "prompt-completion", "text")
+          "text": ("content", "document", "body", "code", "article", "passage"),
+          "chosen": ("chosen_response", "response_chosen", "preferred", "accepted", "winner"),
+          "rejected": ("rejected_response", "response_rejected", "dispreferred", "loser")}
+_ORDER = ("pairs", "messages", "sharegpt", "instruction", "prompt-completion", "text")
 _MESSAGE_KEYS = {"role", "from", "speaker", "author"}
 _MOST = 2
 
@@ -32,8 +34,6 @@ def advice_for(names: list[str], wanted: str | None, first: dict | None) -> str:
         return f"Say which with {' or '.join(f'--format {name}' for name in fitting)}."
     if wanted is None and "text" in names and "role" in names and not _is_read(names, None, []):
         return "Join the messages of each conversation in one record, or take texts with --format text"
-    if wanted is None and {"chosen", "rejected"} <= set(names):
-        return _advice_for_pairs(names, first)
     inside = _list_of_records(first)
     if inside is not None:
         return f"Its records lie in '{inside}': `jq -c '.[\"{inside}\"][]' FILE > NEW.jsonl` takes them out."
@@ -43,14 +43,6 @@ def advice_for(names: list[str], wanted: str | None, first: dict | None) -> str:
         return "Leave --format out" if _is_read(names, None, []) else \
             other if other == GENERAL else f"Without --format: {other}"
     return f"Try {', or '.join(found[:_MOST])}" if found else GENERAL
-
-
-def _advice_for_pairs(names: list[str], first: dict | None) -> str:
-    ours = ["messages", "text"] if isinstance((first or {}).get("chosen"), list) else ["text", "messages"]
-    for name in ("completion", *ours) if "prompt" in names else ours:
-        if _is_read(names, None, [(name, "chosen")]):
-            return f"To learn what was chosen, whatever was rejected: --column {name}=chosen"
-    return GENERAL
 
 
 def _suggestions(names: list[str], wanted: str | None, first: dict | None) -> Iterator[str]:

@@ -1,0 +1,49 @@
+"""The groups of a store: what the formats of the sources say of them, before anything is read."""
+
+import sys
+
+from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.prepare.lengths import TURNS
+from packtrain_tools.sources.columns import PREFERENCES, FileFormat, has_margins
+
+
+def find_groups(arguments, formats: list[FileFormat]) -> dict | None:
+    """`kind` and `has_margins` of the store, None for a plain one. Raises ToolError for sources that no one
+    store can hold, and for options that do not fit preferences."""
+    kinds = {form.name if form.name in PREFERENCES else "plain" for form in formats}
+    if arguments.only_chosen or kinds == {"plain"}:
+        return None
+    if len(kinds) > 1:
+        found = " and ".join(f"'{kind}'" for kind in sorted(kinds))
+        raise ToolError(f"the sources have examples of the kinds {found}, and a store has one kind",
+                        "Prepare a store of each kind, or take the chosen answers with --only-chosen.", CONFIG)
+    _check_options(arguments)
+    [kind] = kinds
+    with_margin = {has_margins(form) for form in formats}
+    if len(with_margin) > 1:
+        raise ToolError("some sources have margins ('margin', or 'score_chosen' and 'score_rejected'), and "
+                        "others have none", "--column margin= --column score_chosen= leaves them out.", CONFIG)
+    if any("score_chosen" in form.columns for form in formats):
+        print("packtrain prepare: the margin of a pair is score_chosen - score_rejected", file=sys.stderr)
+    return {"kind": kind, "has_margins": with_margin == {True}}
+
+
+def _check_options(arguments):
+    asked = {f"--train-on {arguments.train_on}": arguments.train_on != "assistant",
+             "--also-train-on": bool(arguments.also_train_on)}
+    for name, given in asked.items():
+        if given:
+            raise ToolError(f"{name} does not fit preferences: of each only the answer is learned",
+                            "Leave it out, or make a plain store with --only-chosen.", CONFIG)
+    if arguments.too_long in TURNS:
+        raise ToolError(f"--too-long {arguments.too_long} does not fit preferences: their answers would follow "
+                        "different prompts", "Give refuse, drop or truncate.", CONFIG)
+
+
+def groups_text(store: dict) -> str:
+    """The number of groups, for a summary; empty for a plain store."""
+    groups = store.get("groups")
+    if groups is None:
+        return ""
+    margins = ", with margins" if groups["has_margins"] else ""
+    return f", {groups['num_groups']:,} {'pairs' if groups['kind'] == 'pairs' else 'judged answers'}{margins}"
