@@ -39,9 +39,6 @@ class PretokenizedLine {
   GroupRole role(std::size_t number) const { return roles_[number]; }  // in a form with groups
   std::optional<float> margin() const { return margin_; }
 
-  std::span<const std::int32_t> input_ids() const { return examples_[0].input_ids(); }
-  std::span<const std::uint8_t> loss_mask() const { return examples_[0].loss_mask(); }
-
  private:
   using Object = simdjson::dom::object;
 

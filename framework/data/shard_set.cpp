@@ -50,9 +50,7 @@ void ShardSet::check_files() const {
     std::error_code error;
     const auto num_bytes = std::filesystem::file_size(path, error);
     const StoreShard& shard = manifest_.shards[number];
-    const std::int64_t token_bytes = 5 + 4 * std::ssize(manifest_.info.token_columns);
-    const auto least =
-        static_cast<std::uintmax_t>(token_bytes * shard.num_tokens + 14 * shard.num_examples);
+    const auto least = static_cast<std::uintmax_t>(5 * shard.num_tokens + 14 * shard.num_examples);
     if (!error && num_bytes >= least) continue;
     throw Error(ErrorCategory::kData,
                 error ? fmt::format("{}: {}", path, error.message())

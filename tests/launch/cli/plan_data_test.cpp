@@ -57,6 +57,25 @@ TEST_F(Plan, CountsApartWhatIsCutBeforeAnythingThatIsLearned) {
   EXPECT_EQ(names_of_warnings(plan("data.train=long")), std::set<std::string>{});
 }
 
+TEST_F(Plan, RefusesStoresOfGroupsByNameAsTrainDoes) {
+  write("pairs.jsonl",
+        "{\"chosen\":{\"input_ids\":[1,2],\"labels\":[-100,2]},"
+        "\"rejected\":{\"input_ids\":[1,3],\"labels\":[-100,3]}}\n");
+  const Outcome made = packtrain("prepare --pretokenized pairs.jsonl --vocab-size 128 --out pairs");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  EXPECT_EQ(count(made.said, "1 groups of the kind 'pairs'"), 1U) << made.said;
+  const std::string fault =
+      ": pairs holds groups of the kind 'pairs' (chosen and rejected answers)";
+  for (const std::string command : {"plan", "train"}) {
+    for (const std::string key : {"data.train", "data.validation"}) {
+      const Outcome outcome = packtrain(command + " config.yaml " + key + "=pairs");
+      EXPECT_EQ(outcome.exit_code, 65) << command << ": " << outcome.said;
+      EXPECT_EQ(count(outcome.said, key + fault), 1U) << command << ": " << outcome.said;
+      EXPECT_EQ(count(outcome.said, "--only-chosen"), 1U) << command << ": " << outcome.said;
+    }
+  }
+}
+
 TEST_F(Plan, ComparesValidationWithTrainingByContent) {
   const std::string lines =
       "{\"input_ids\":[1,2,3]}\n{\"input_ids\":[4,5,6]}\n{\"input_ids\":[7,8]}\n";
