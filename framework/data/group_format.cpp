@@ -17,15 +17,6 @@ constexpr std::array<const char*, 2> kKinds{"pairs", "judged"};
 constexpr std::array<const char*, 4> kRoles{"chosen", "rejected", "desirable", "undesirable"};
 constexpr std::size_t kMaxNameLength = 64;
 
-void check_requirement(const ManifestReader& reader, const Json& json, const char* key,
-                       const std::vector<std::string>& requirements) {
-  const bool is_there = json.contains(key);
-  const bool is_required = std::ranges::find(requirements, key) != requirements.end();
-  if (is_there == is_required) return;
-  reader.fail(fmt::format("has {0}'{1}', and 'requires' {2} '{1}'", is_there ? "" : "no ", key,
-                          is_required ? "names" : "does not name"));
-}
-
 GroupKind kind_named(const ManifestReader& reader, const std::string& name) {
   const auto found = std::ranges::find(kKinds, name);
   if (found == kKinds.end()) {
@@ -51,6 +42,15 @@ std::string fault_of_roles(const ShardColumns& columns, GroupKind kind, std::int
 }
 
 }  // namespace
+
+void check_requirement(const ManifestReader& reader, const Json& json, const char* key,
+                       const std::vector<std::string>& requirements) {
+  const bool is_there = json.contains(key);
+  const bool is_required = std::ranges::find(requirements, key) != requirements.end();
+  if (is_there == is_required) return;
+  reader.fail(fmt::format("has {0}'{1}', and 'requires' {2} '{1}'", is_there ? "" : "no ", key,
+                          is_required ? "names" : "does not name"));
+}
 
 const char* name_of(GroupKind kind) {
   return kKinds[static_cast<std::size_t>(kind)];

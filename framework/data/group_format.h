@@ -27,8 +27,12 @@ std::string tensor_of_column(const std::string& name);
 // most 64.
 bool is_column_name(std::string_view name);
 
-// The member `groups` or `token_columns` of store.json. Throws Error(kData), also where `requires`
-// and the member do not agree: older programs would not see the groups.
+// Checks that `requires` names the member `key` if and only if store.json has it: older programs
+// would not see it. Throws Error(kData).
+void check_requirement(const ManifestReader& reader, const ManifestReader::Json& json,
+                       const char* key, const std::vector<std::string>& requirements);
+
+// The member `groups` or `token_columns` of store.json. Throws Error(kData).
 std::optional<GroupInfo> read_groups(const ManifestReader& reader, const ManifestReader::Json& json,
                                      const std::vector<std::string>& requirements);
 std::vector<std::string> read_token_columns(const ManifestReader& reader,

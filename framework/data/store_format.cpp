@@ -53,17 +53,11 @@ void check_weight(const ManifestReader& reader, std::size_t byte, double weight)
                           byte, byte < 2 ? fmt::format("{}", byte) : "more than 0 and at most 1"));
 }
 
-// A table without a requirement is an error: older programs would read its mask as 0 and 1.
 std::vector<double> read_loss_weights(const ManifestReader& reader, const Json& json,
                                       const std::vector<std::string>& requirements) {
-  const bool is_there = json.contains(kLossWeightsKey);
-  const bool is_required = std::ranges::find(requirements, kLossWeightsKey) != requirements.end();
-  if (is_there != is_required) {
-    reader.fail(fmt::format("has {0}'{1}', and 'requires' {2} '{1}'", is_there ? "" : "no ",
-                            kLossWeightsKey, is_required ? "names" : "does not name"));
-  }
+  check_requirement(reader, json, kLossWeightsKey, requirements);
   std::vector<double> weights;
-  if (!is_there) return weights;
+  if (!json.contains(kLossWeightsKey)) return weights;
   for (const Json& weight : reader.value(json, kLossWeightsKey, Json::value_t::array)) {
     if (!weight.is_number()) {
       reader.fail(fmt::format("'{}' holds something that is no number", kLossWeightsKey));
