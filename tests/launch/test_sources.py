@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tiny_model import PROGRAM, REPO, environment, make_model, packtrain, write_conversations
+from tiny_model import PROGRAM, REPO, environment, hub_with, make_model, packtrain, write_conversations
 
 CONFIG = """
 model: {{path: {model}}}
@@ -52,12 +52,7 @@ def stores_of(folder, name):
 
 @pytest.fixture
 def hub(folder, tmp_path):
-    """A cache of the hub that holds example/tiny."""
-    place = tmp_path / "hub" / "models--example--tiny"
-    (place / "refs").mkdir(parents=True)
-    (place / "refs" / "main").write_text("0" * 40)
-    shutil.copytree(folder / "model", place / "snapshots" / ("0" * 40))
-    return {"HF_HOME": str(tmp_path), "HF_HUB_CACHE": str(tmp_path / "hub")}
+    return hub_with(folder / "model", tmp_path)
 
 
 def test_files_train_as_their_stores_do(folder):

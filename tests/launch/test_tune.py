@@ -11,7 +11,7 @@ import time
 import datasets
 import pytest
 import yaml
-from tiny_model import PROGRAM, environment, make_model, packtrain, write_conversations
+from tiny_model import PROGRAM, environment, hub_with, make_model, packtrain, write_conversations
 
 from packtrain_tools import prepared  # on the path by tiny_model
 from packtrain_tools.tuning import stores
@@ -191,12 +191,7 @@ def test_conversations_are_answered_as_they_were_trained(folder):
 
 @pytest.fixture
 def hub(folder, tmp_path):
-    """A cache of the hub that holds example/tiny."""
-    place = tmp_path / "hub" / "models--example--tiny"
-    (place / "refs").mkdir(parents=True)
-    (place / "refs" / "main").write_text("0" * 40)
-    shutil.copytree(folder / "model", place / "snapshots" / ("0" * 40))
-    return {"HF_HOME": str(tmp_path), "HF_HUB_CACHE": str(tmp_path / "hub")}
+    return hub_with(folder / "model", tmp_path)
 
 
 def test_a_model_of_the_hub_is_taken_from_the_cache(folder, hub):

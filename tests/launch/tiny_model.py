@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -80,6 +81,15 @@ def make_model(folder, seed=0):
                                       tie_word_embeddings=True, bos_token_id=0, eos_token_id=0)
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     return folder
+
+
+def hub_with(model, folder):
+    """Makes a cache of the hub that holds the model as example/tiny. Returns the variables that name the cache."""
+    place = folder / "hub" / "models--example--tiny"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("0" * 40)
+    shutil.copytree(model, place / "snapshots" / ("0" * 40))
+    return {"HF_HOME": str(folder), "HF_HUB_CACHE": str(folder / "hub")}
 
 
 def write_conversations(path, times=8):
