@@ -5,11 +5,13 @@ The answer is a JSON object: {"model": FOLDER, "data": {NAME: STORE}}, or {"erro
 import argparse
 import json
 import os
+import signal
 import sys
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.folder_lock import lock
 from packtrain_tools.hub_model import is_hub_name, model_folder, tokenizer_folder
+from packtrain_tools.program import end_with_parent
 from packtrain_tools.prepared import files_of, is_store, prepare, prepared_folder
 
 PROGRAM = "packtrain"
@@ -58,6 +60,7 @@ def answer(arguments: argparse.Namespace) -> dict:
 
 
 def main():
+    end_with_parent(signal.SIGTERM)  # Ctrl-C reaches the command alone
     arguments = parse_arguments()
     try:
         found = answer(arguments)

@@ -1,10 +1,13 @@
 """Models and data sets of the hub, and data that is no token store, in a configuration."""
 
+import contextlib
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from tiny_model import PROGRAM, REPO, environment, hub_with, make_model, packtrain, write_conversations
@@ -110,6 +113,34 @@ def test_options_of_prepare_and_the_folder_of_stores_are_keys(folder):
     largest = max(infos, key=lambda info: info["num_examples"])
     assert largest["num_examples"] == plain["num_examples"]
     assert largest["num_loss_tokens"] > plain["num_loss_tokens"]
+
+
+def commands_with(text):
+    """Of running processes."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().decode(errors="replace")
+            if text in line:
+                found.append(line)
+    return found
+
+
+def test_ctrl_c_ends_the_preparation_too(folder):
+    lines = (folder / "chats.jsonl").read_text()
+    (folder / "many-chats.jsonl").write_text(lines * 8000)
+    config = write(folder, "stopped", train="many-chats.jsonl")
+    with subprocess.Popen([PROGRAM, "train", config], cwd=folder, env=environment(), stderr=subprocess.DEVNULL) as command:
+        deadline = time.monotonic() + 60
+        while not any("prepare.py" in line for line in commands_with("many-chats")):
+            assert time.monotonic() < deadline and command.poll() is None
+            time.sleep(0.1)
+        command.send_signal(signal.SIGINT)
+        assert command.wait(60) != 0
+    deadline = time.monotonic() + 60
+    while commands_with("many-chats"):
+        assert time.monotonic() < deadline, commands_with("many-chats")
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("changes, code, what", [

@@ -1,7 +1,6 @@
 """A queue of jobs (programs), some at the same time. It can be stopped, and leaves no process running."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -9,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from packtrain_tools.program import end_with_parent
+
 POLL_SECONDS = 0.05
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Job:
 
 def _die_with_parent():
     """Runs in the child: requests SIGTERM, which asks for a save, when the queue's process ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent(signal.SIGTERM)
 
 
 def start(job: Job) -> subprocess.Popen:

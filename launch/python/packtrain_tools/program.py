@@ -1,11 +1,20 @@
 """Starts packtrain itself for the tools that are made of its commands."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 
 from packtrain_tools.errors import CONFIG, STOPPED, ToolError
+
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def end_with_parent(number: int):
+    """This process gets the signal when the one that started it ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 def find_program(given: str | None) -> str:

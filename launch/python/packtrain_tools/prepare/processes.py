@@ -1,7 +1,6 @@
 """Encodes chunks in several processes, in their order. The result does not depend on the number of
 processes."""
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -12,9 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 
 from packtrain_tools.prepare.encoding import EncodedChunk, Encoder
 from packtrain_tools.errors import ToolError
+from packtrain_tools.program import end_with_parent
 from packtrain_tools.sources.readers import Chunk
-
-PR_SET_PDEATHSIG = 1  # prctl(2)
 
 _encoder: Encoder | None = None  # of a worker process
 
@@ -28,7 +26,7 @@ def _start_worker(encoder: Encoder):
     # outlives it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)
 
 
 def _encode(chunk: Chunk) -> tuple[EncodedChunk, bool]:
