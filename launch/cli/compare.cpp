@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "framework/config/strategy.h"
 #include "framework/core/error.h"
@@ -93,7 +94,7 @@ struct CompareArguments {
       numbers.push_back(number);
     }
     if (numbers.size() > 1) {
-      options.seeds = numbers;
+      options.seeds = std::move(numbers);
       return;
     }
     if (numbers.front() < 1 || numbers.front() > kMaxSeeds) {

@@ -22,8 +22,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// hf:// is an address of other programs, which the error of a missing folder explains.
 bool is_of_hub(const std::string& name) {
-  return name.starts_with("hf:");
+  return name.starts_with("hf:") && !name.starts_with("hf://");
 }
 
 // A folder without the files of a store, or with some of them alone, is named by the store's own

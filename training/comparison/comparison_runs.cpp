@@ -76,7 +76,7 @@ Config load_with(const ComparisonOptions& options, std::vector<std::string> more
 Config variant_config(const ComparisonOptions& options, const std::string& value,
                       const RankHosts& hosts) {
   const std::string chosen = options.varied.override_with(value);
-  const Config config = load_with(options, {chosen});
+  Config config = load_with(options, {chosen});
   const bool in_tokens = traits_of(config.batch.strategy).counts_tokens();
   if (!options.equal_tokens || !in_tokens || !config.batch.global_batch_size) return config;
   const Config whole = load_with(

@@ -69,9 +69,10 @@ std::optional<HubName> hub_name(std::string_view text) {
 std::string download_advice(const HubName& hub) {
   const std::string folder = "hf/" + hub.name.substr(hub.name.find('/') + 1);
   return fmt::format(
-      "Give a model's folder. If that is its name on the Hub: `hf download {}{} --local-dir {}`, "
-      "then model.path: {}.",
-      hub.name, hub.revision.empty() ? "" : " --revision " + hub.revision, folder, folder);
+      "Give a model's folder. If that is its name on the Hub: model.path=hf:{}{}, or `hf download "
+      "{}{} --local-dir {}`, then model.path: {}.",
+      hub.name, hub.revision.empty() ? "" : "@" + hub.revision, hub.name,
+      hub.revision.empty() ? "" : " --revision " + hub.revision, folder, folder);
 }
 
 // For a run that has a checkpoint.

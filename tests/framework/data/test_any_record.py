@@ -1,6 +1,7 @@
 """Any record is a document or a named bad line."""
 
 import json
+import math
 import random
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ from read_documents import PLAIN, documents, write_table
 from packtrain_tools.chat.conversations import Conversation
 from packtrain_tools.chat.reshape import Reshaping
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.documents import BadRecord, Instruction, Text, printable
+from packtrain_tools.sources.documents import (BadRecord, Instruction, Preference, Text,
+                                               printable)
 from packtrain_tools.sources.formats import FORMATS, Reading
 
 ODD = [None, True, 0, -1, 0.5, 1e308, float("nan"), float("inf"), 10**4000, "", " ", "x",
@@ -42,7 +44,22 @@ def nearly_messages(chance):
     return messages
 
 
+USUAL = {"pairs": {"prompt": "Say x.", "chosen": " x", "rejected": " y", "margin": 0.5},
+         "judged": {"prompt": "Say x.", "completion": " x", "label": True}}
+
+
+def odd_preference(chance, name):
+    """A usual record with something odd in a column or two."""
+    columns = FORMATS[name].required + FORMATS[name].optional
+    record = dict(USUAL[name])
+    for column in chance.sample(columns, chance.randrange(3)):
+        record[column] = nearly_messages(chance) if chance.random() < 0.3 else anything(chance)
+    return record
+
+
 def odd_record(chance, name):
+    if name in USUAL:
+        return odd_preference(chance, name) | {"doc": chance.choice([1, "a", 1.5, anything(chance)])}
     columns = FORMATS[name]
     record = dict.fromkeys(columns.required, "x")
     if name in ("messages", "sharegpt"):
@@ -58,7 +75,10 @@ def odd_record(chance, name):
 
 def check_all(found):
     for document in found:
-        if isinstance(document, Instruction):
+        if isinstance(document, Preference):
+            assert document.margin is None or math.isfinite(document.margin)
+            check_all(member for _, member in document.members)
+        elif isinstance(document, Instruction):
             for made in (document.as_text, document.as_conversation):
                 try:
                     made()

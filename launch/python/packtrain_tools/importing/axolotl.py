@@ -21,9 +21,7 @@ TEXT_PROMPTS = ("alpaca", "alpaca:", "alpaca_w_system", "alpaca_chat", "explainc
 def convert_axolotl(c: Conversion):
     keys = c.keys
     _refuse_other_training(keys)
-    model = convert_model(c, "base_model", keys.text("revision_of_model"))
-    if keys.has("revision_of_model"):
-        c.use("revision_of_model", "hf download")
+    model = convert_model(c, "base_model", "revision_of_model")
     convert_axolotl_adapter(c)
     packed = _strategy(c)
     length = convert_length(c, "sequence_len", 512, *_too_long(keys))

@@ -28,7 +28,7 @@ def convert_factory(c: Conversion):
     if stage not in ("sft", "pt"):
         raise ToolError(f"{keys.file}: stage: {stage[:40]}: packtrain trains on supervised text alone",
                         "Keep LLaMA-Factory for this configuration.", CONFIG)
-    model = convert_model(c, "model_name_or_path", keys.text("model_revision"))
+    model = convert_model(c, "model_name_or_path", "model_revision")
     convert_factory_adapter(c)
     packed, too_long = _strategy(c, stage)
     length = convert_length(c, "cutoff_len", 2048, too_long)

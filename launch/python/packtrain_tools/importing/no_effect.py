@@ -117,6 +117,8 @@ AXOLOTL_CHANGES = {
 }
 
 AXOLOTL_NO_EFFECT = {
+    "a folder has no revisions":
+        "revision_of_model",
     "kernels and loading of its own, for speed and memory":
         "use_scattermoe use_sonicmoe use_dsv4_kernels use_glm_dsa_kernels llama4_linearized_experts "
         "experimental_skip_move_to_device gemma4_hybrid_attn_impl dsv4_*",
@@ -151,7 +153,7 @@ FACTORY_NO_EFFECT = {
         "max_new_tokens",
     "run.trace_steps writes a timeline":
         "enable_torch_profiler profiler_* profile_modules",
-    "a name of the hub becomes the command `hf download`":
+    "a folder has no revisions":
         "model_revision",
     "there is no value for 1":
         "hyper_parallel_*",
@@ -162,7 +164,7 @@ FACTORY_NO_EFFECT = {
 TRL_NO_EFFECT = {
     "`prepare` has a tokenizer with all its tokens":
         "pad_token",
-    "a name of the hub becomes the command `hf download`":
+    "a folder has no revisions":
         "model_revision",
     "weights are read in the type of precision.compute, and master weights are float32":
         "dtype torch_dtype",

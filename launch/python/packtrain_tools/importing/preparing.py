@@ -56,8 +56,8 @@ def _unique(name: str, taken: set[str]) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
-def convert_model(c: Conversion, key: str, revision: str | None = None) -> str:
-    """Sets model.path and returns it. A name of the hub becomes a folder, with the command that loads it."""
+def convert_model(c: Conversion, key: str, revision_key: str) -> str:
+    """Sets model.path and returns it. A name of the hub becomes hf:OWNER/NAME[@REVISION]."""
     name = c.keys.text(key)
     if name is None:
         c.leave("model.path", f"{key} is not there: set model.path")
@@ -65,11 +65,10 @@ def convert_model(c: Conversion, key: str, revision: str | None = None) -> str:
     if is_local(name) or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         c.write("model.path", name, key)
         return name
-    folder = f"hf/{name.rpartition('/')[2]}"
-    c.write("model.path", folder, key)
-    words = ["hf", "download", name, "--local-dir", folder]
-    c.commands.append(words + (["--revision", revision] if revision else []))
-    return folder
+    revision = c.keys.text(revision_key)
+    name = f"hf:{name}@{revision}" if revision else f"hf:{name}"
+    c.write("model.path", name, key, *([revision_key] if revision else []))
+    return name
 
 
 def convert_length(c: Conversion, key: str, default: int | None, too_long: str, because: str = "") -> int | None:

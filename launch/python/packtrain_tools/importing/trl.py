@@ -24,7 +24,7 @@ def convert_trl(c: Conversion):
             raise ToolError(f"{keys.file}: {key} is of preference or reinforcement learning: packtrain trains on "
                             "supervised "
                             "text alone", "Keep TRL for this configuration.", CONFIG)
-    model = convert_model(c, "model_name_or_path", keys.text("model_revision"))
+    model = convert_model(c, "model_name_or_path", "model_revision")
     convert_trl_adapter(c)
     packed, too_long = _strategy(c)
     length = _length(c, too_long)
