@@ -154,15 +154,19 @@ bool Process::has_ended() const {
   }
 }
 
-std::optional<ProcessEnd> Process::wait(std::chrono::duration<double> limit) {
+bool Process::ends_within(std::chrono::duration<double> limit) const {
   const auto begin = std::chrono::steady_clock::now();
   auto pause = kFirstPause;
-  while (!end_) {
-    if (has_ended()) return wait();
-    if (std::chrono::steady_clock::now() - begin >= limit) return std::nullopt;
+  while (!has_ended()) {
+    if (std::chrono::steady_clock::now() - begin >= limit) return false;
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPause);
   }
+  return true;
+}
+
+std::optional<ProcessEnd> Process::wait(std::chrono::duration<double> limit) {
+  if (!end_ && ends_within(limit)) wait();
   return end_;
 }
 
@@ -187,14 +191,11 @@ ProcessEnd Process::wait() {
 }
 
 ProcessEnd Process::end(std::chrono::duration<double> grace) {
+  if (end_) return *end_;
   send(SIGTERM);
-  if (const auto ended = wait(grace)) return *ended;
-  send(SIGKILL);
+  ends_within(grace);
+  send(SIGKILL);  // also to what outlives the program that it started
   return wait();
-}
-
-void Process::interrupt() const {
-  send(SIGINT);
 }
 
 void Process::send(int signal) const {

@@ -34,9 +34,9 @@ struct ProcessEnd {
 
 class Process {
  public:
-  // The child inherits no other descriptor, and no other blocked or ignored signal. It has no
-  // variable that makes a program take itself for a rank of this job. Throws Error(kConfig) when it
-  // cannot be started.
+  // The child inherits no other descriptor, and no other blocked signal. Signals that this program
+  // may handle or ignore have their default action there. It has no variable that makes a program
+  // take itself for a rank of this job. Throws Error(kConfig) when it cannot be started.
   explicit Process(const ProcessOptions& options);
   // Kills the group when the process has not ended.
   ~Process();
@@ -46,12 +46,13 @@ class Process {
   // How it ended, or nothing when it runs after `limit`.
   std::optional<ProcessEnd> wait(std::chrono::duration<double> limit);
   ProcessEnd wait();
-  // Sends SIGTERM to its group, and SIGKILL when it runs after `grace`.
+  // Sends SIGTERM to its group. Sends SIGKILL to what is left of the group when the process has
+  // ended, or after `grace`.
   ProcessEnd end(std::chrono::duration<double> grace);
-  void interrupt() const;  // sends SIGINT to its group
 
  private:
   bool has_ended() const;
+  bool ends_within(std::chrono::duration<double> limit) const;
   void send(int signal) const;
 
   std::string name_;

@@ -10,7 +10,7 @@ import sys
 from packtrain_tools.errors import CONFIG, STOPPED, Parser, ToolError, run_main
 from packtrain_tools.folder_lock import lock
 from packtrain_tools.hub_model import is_hub_name, model_folder
-from packtrain_tools.program import find_program, run_program, run_stoppable
+from packtrain_tools.program import LAUNCHER, find_program, run_program, run_stoppable
 from packtrain_tools.run_figures import read_history
 from packtrain_tools.sweep_runs import count_gpus, write_atomically
 from packtrain_tools.tuning import settings as chosen
@@ -75,8 +75,7 @@ def write_config(arguments: argparse.Namespace, program: str, text: str) -> str:
 def train(program: str, config: str, num_ranks: int):
     command = [program, "train", config]
     if num_ranks > 1:
-        launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "packtrain-run")
-        command = [launcher, "-n", str(num_ranks), "--program", program, config]
+        command = [LAUNCHER, "-n", str(num_ranks), "--program", program, config]
     run_stoppable(command, "train")
 
 

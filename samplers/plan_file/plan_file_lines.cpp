@@ -66,7 +66,7 @@ std::vector<std::int64_t> read_examples(const Json& list, const std::string& whe
   return examples;
 }
 
-// The first line of a micro-batch that is empty on all ranks.
+// All ranks have the same number of micro-batches, and none is empty on all ranks.
 void check_micro_batches(const PlanFileStep& step, const RejectLine& reject) {
   const std::size_t count = step.ranks.front().size();
   for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {

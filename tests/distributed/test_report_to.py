@@ -8,35 +8,15 @@ import sys
 import time
 
 import pytest
+from checkpoint_programs import wait_for_end
 from runs import PATIENCE_S, slow_from, steps
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "launch"))
 
 from event_reader import scalars  # the path is set above
+from mlflow_stand_in import MLFLOW
 
 SETTINGS = ["run.max_steps=12", "run.evaluate_steps=6", "metrics.report_to=tensorboard"]
-
-MLFLOW = """
-import json, os
-class Info:
-    run_id = "made-up"
-class Run:
-    info = Info()
-def _write(**entry):
-    with open(os.environ["MLFLOW_LOG"], "a") as log:
-        log.write(json.dumps(entry) + "\\n")
-def set_experiment(name):
-    _write(experiment=name)
-def start_run(run_id=None, run_name=None):
-    _write(start=run_id or run_name)
-    return Run()
-def log_text(text, name):
-    _write(text=name)
-def log_metrics(values, step):
-    _write(step=step, **values)
-def end_run():
-    _write(end=True)
-"""
 
 
 def events(run):
@@ -104,8 +84,9 @@ def test_mlflow_gets_each_step_once_over_two_starts(lab, packages, monkeypatch, 
     assert code == 75, err
     run = lab.run("mlflow", *settings)
     entries = [json.loads(line) for line in log.read_text().splitlines()]
-    assert entries[:3] == [{"experiment": "mine"}, {"start": "mlflow"}, {"text": "config.yaml"}]
-    assert {"start": "made-up"} in entries and entries[-1] == {"end": True}
+    assert entries[:2] == [{"experiment": "mine"}, {"run_id": None, "run_name": "mlflow"}]
+    assert entries[2]["name"] == "config.yaml"
+    assert {"run_id": "made-up", "run_name": None} in entries and entries[-1] == {"ended": True}
     sent = [(entry["step"], entry["train/loss"]) for entry in entries if "train/loss" in entry]
     assert sent == lines(run)
     assert [entry["step"] for entry in entries if "validation/loss" in entry] == [6, 12]
@@ -132,9 +113,7 @@ def test_the_follower_ends_when_the_run_is_killed(lab):
     assert len(followers) == 1
     process.kill()
     process.wait()
-    while os.path.exists(f"/proc/{followers[0]}") and not is_zombie(followers[0]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_end(followers[0])
 
 
 def is_follower(process, run):
@@ -143,10 +122,3 @@ def is_follower(process, run):
     except OSError:
         return False
     return str(run).encode() in words and any(word.endswith(b"follow.py") for word in words)
-
-
-def is_zombie(process):
-    try:
-        return ") Z " in pathlib.Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return True

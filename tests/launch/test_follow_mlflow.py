@@ -3,25 +3,7 @@
 import json
 
 from followed_run import COMMAND, EVALUATION, Run, step_line
-
-# Stands in for the package, whose other end is a server: keeps what it is given.
-MLFLOW = """
-import json, os, types
-def _write(**entry):
-    with open(os.environ["MLFLOW_LOG"], "a") as log:
-        log.write(json.dumps(entry) + "\\n")
-def set_experiment(name):
-    _write(experiment=name)
-def start_run(run_id=None, run_name=None):
-    _write(run_id=run_id, run_name=run_name)
-    return types.SimpleNamespace(info=types.SimpleNamespace(run_id="made-up"))
-def log_text(text, name):
-    _write(text=text, name=name)
-def log_metrics(values, step):
-    _write(step=step, **values)
-def end_run():
-    _write(ended=True)
-"""
+from mlflow_stand_in import MLFLOW
 
 
 def mlflow_log(tmp_path, run):

@@ -88,8 +88,8 @@ def test_continuations_of_many_lengths(models):
 
 def test_continuations_of_one_token_that_share_their_context(models):
     pairs = [(context, answer) for context in ("ping", "red up", "one") for answer in (" ", "a", "b", "é", "z")]
-    theirs = compare(models, pairs)
-    assert len({found for found, _ in theirs}) > len(theirs) // 2
+    found = compare(models, pairs)
+    assert len({value for value, _ in found}) > len(found) // 2
 
 
 def test_one_text_with_contexts_of_several_lengths(models):

@@ -122,6 +122,12 @@ def test_a_configuration_of_another_trainer_becomes_one_that_is_accepted(install
     installed.run("packtrain", "config", "ours.yaml")
 
 
+def test_plans_and_strategies_are_in_the_package(installed, store):
+    installed.run("python", "-m", "packtrain.strategies.karmarkar_karp", "--store", "store", "--ranks", "2", "--max-tokens", "256",
+                  "--out", "kk.jsonl")
+    installed.run("packtrain", "plan", "config.yaml", "--ranks", "2", "batch.strategy=file", "batch.plan_file=kk.jsonl")
+
+
 def test_the_launcher_starts_the_installed_program(installed, store):
     installed.run("packtrain-run", "-n", "2", "config.yaml", "run.output=two-ranks")
     assert (installed.folder / "two-ranks" / "metrics.jsonl").exists()

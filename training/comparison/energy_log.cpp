@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -65,7 +66,9 @@ std::map<std::int64_t, double> read_rank(const std::string& path) {
     if (line.is_discarded()) continue;  // the process ended while it wrote this line
     if (!line["joules"].is_number()) return {};
     sum += line["joules"].get<double>();
-    joules[line["step"].get<std::int64_t>()] = sum;
+    const auto step = line["step"].get<std::int64_t>();
+    joules.erase(joules.upper_bound(step), joules.end());  // a run that resumed does them again
+    joules[step] = sum;
   }
   return joules;
 }
@@ -128,7 +131,7 @@ void EnergyLog::run() {
       stopped_.wait_for(lock, kInterval, [this] { return is_stopped_; });
     }
     record();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log_warning("the energy of this run is not measured: {}", error.what());
     std::error_code ignored;
     std::filesystem::remove(path_, ignored);

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <system_error>
 #include <vector>
 
+#include "framework/core/descriptor.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/safetensors.h"
@@ -85,7 +87,9 @@ void write(const std::string& path, std::span<const TensorToWrite> tensors,
   if (!folder.empty()) make_folders(folder, ErrorCategory::kData);
   const std::string unfinished = path + ".tmp";
   write_safetensors(unfinished, tensors, identity, ErrorCategory::kData);
-  fs::rename(unfinished, path);
+  std::error_code fault;
+  fs::rename(unfinished, path, fault);
+  if (fault) fail_on(path, "rename", fault.value(), ErrorCategory::kData);
   sync_folder(folder.empty() ? "." : folder, ErrorCategory::kData);
 }
 

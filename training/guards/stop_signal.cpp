@@ -43,6 +43,7 @@ static_assert(std::atomic<std::size_t>::is_always_lock_free);
 // packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one. Only
 // a repeated SIGTERM or SIGINT means that the process must end.
 void on_signal(int signal) {
+  const int saved_errno = errno;  // of the code that the signal interrupts
   const Notices& now = notices[current_notices];
   const bool repeated = stop_requested.exchange(true);
   if (!repeated && signal == SIGINT) now.first.write();
@@ -52,6 +53,7 @@ void on_signal(int signal) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
+  errno = saved_errno;
 }
 
 }  // namespace

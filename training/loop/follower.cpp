@@ -18,6 +18,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::chrono::seconds kCheckWithin{180};
+constexpr std::chrono::seconds kLastSeconds{5};
 constexpr std::size_t kMaxShownBytes = 2000;  // of what a failed check printed
 
 std::string variable_or(const char* name, const char* otherwise) {
@@ -95,6 +96,15 @@ Follower::Follower(const Config& config) : config_(config) {
   }
 }
 
+// Of a run that returns to an earlier step, or fails.
+Follower::~Follower() {
+  try {
+    finish(kLastSeconds);
+  } catch (const std::exception& error) {
+    log_warning("metrics.report_to: {}", error.what());
+  }
+}
+
 void Follower::look() {
   if (process_ == nullptr) return;
   const auto end = process_->wait(std::chrono::seconds(0));
@@ -105,9 +115,7 @@ void Follower::finish(std::chrono::duration<double> limit) {
   look();
   if (process_ == nullptr) return;
   const ProcessEnd end = process_->end(limit);
-  if (end.signal != 0) {
-    warn(fmt::format("`packtrain follow` was ended after {:g} s", limit.count()));
-  } else if (!end.succeeded()) {
+  if (!end.succeeded()) {
     warn(fmt::format("`packtrain follow` ended with {}", end.describe()));
   }
   process_.reset();

@@ -22,6 +22,9 @@ class Follower {
   // Starts it, if metrics.report_to names anything. What it prints is in log/follow.log. A failure
   // is a warning. `config` must outlive the object.
   explicit Follower(const Config& config);
+  ~Follower();  // finishes it within seconds, where finish() was not called
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
 
   void look();  // warns, once, when it has ended
   // Lets it send what metrics.jsonl has, and ends it. It is killed after `limit`.

@@ -20,7 +20,7 @@ namespace {
 
 // For a follower to send the last records.
 constexpr std::chrono::seconds kFollowerEndsWithin{60};
-constexpr std::chrono::seconds kHurriedFollower{2};  // of a rank that must end
+constexpr std::chrono::seconds kHurriedFollower{5};  // of a rank that must end
 
 // The scheduler's job ID; "" without a scheduler.
 std::string job_id() {
@@ -115,8 +115,7 @@ void RunReporter::start_metrics(bool evaluates_again, const Watchdog& watchdog) 
 
 void RunReporter::end(RunState state, const std::string& reason, bool waits) {
   metrics_->end(state, reason, waits ? config_.metrics.last_scrape_timeout_s : 0);
-  const bool hurries = state == RunState::kFailed && !waits;
-  if (follower_) follower_->finish(hurries ? kHurriedFollower : kFollowerEndsWithin);
+  if (follower_) follower_->finish(waits ? kFollowerEndsWithin : kHurriedFollower);
   if (state == RunState::kDone) world_.control().barrier();  // metrics of all ranks were scraped
   if (world_.rank() == 0) remove_metrics_targets(config_.run.output, run_name(config_));
 }

@@ -47,7 +47,21 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
   return largest;
 }
 
-// All ranks read the file, and each plans for all.
+// All ranks read the file of batch.strategy: file. Each throws the error of one that cannot.
+PlanOptions agreed_plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                                std::int64_t max_tokens, World& world) {
+  std::optional<PlanOptions> options;
+  std::optional<Error> failure;
+  try {
+    options = plan_options(config, decoder, num_ranks, max_tokens);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  throw_first_rank_error(failure, world.control());
+  return options.value();
+}
+
+// Each rank plans for all.
 void require_same_plan_file(const PlanOptions& options, World& world) {
   if (options.plan_file == nullptr) return;
   const std::string& digest = options.plan_file->digest();
@@ -94,7 +108,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   mesh_ = make_process_mesh(world, found.num_ranks);
   const int num_ranks = mesh_.data_parallel_size();
   const RunMemory memory = choose_run_memory(config_, decoder, store, resumed, device, world);
-  PlanOptions options = plan_options(config, decoder, num_ranks, memory.max_tokens);
+  PlanOptions options = agreed_plan_options(config, decoder, num_ranks, memory.max_tokens, world);
   require_same_plan_file(options, world);
   const std::string fingerprint =
       share_fingerprint(store, world.local_rank(), world.host(), world.control());

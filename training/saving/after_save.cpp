@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 
+#include "framework/core/clock.h"
 #include "framework/core/logging.h"
 #include "training/checkpoint/folder_names.h"
 #include "training/checkpoint/training_state.h"
@@ -18,10 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::array<std::chrono::seconds, 2> kPauses = {std::chrono::seconds(2),
                                                          std::chrono::seconds(10)};
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Returns early when a stop is requested.
 void pause(std::chrono::seconds length, const std::stop_token& stops) {
@@ -63,7 +60,8 @@ void AfterSave::work(std::int64_t step, const std::stop_token& stops) {
         log_info("{} of step {} took {:.1f} s", kKey, step, seconds_since(begin));
         return;
       }
-      const bool is_last = failures == kPauses.size() || stops.stop_requested();
+      if (stops.stop_requested()) return;  // CheckpointCommands has said so
+      const bool is_last = failures == kPauses.size();
       log_warning(
           "{} of step {} failed ({} of {} tries): {}{}", kKey, step, failures + 1,
           kPauses.size() + 1, end.failure,

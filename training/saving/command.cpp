@@ -129,8 +129,9 @@ CommandEnd run_command(const CommandStart& start, const std::stop_token& stops) 
   }
   end.succeeded = end.failure.empty();
   if (output) end.output = read_from(*output, 0);
+  if (end.succeeded) return end;
   const std::string said = last_line(read_from(log, log_begin));
-  if (!end.succeeded && !said.empty()) end.failure += ": " + said;
+  if (!said.empty()) end.failure += ": " + said;
   return end;
 }
 

@@ -150,6 +150,7 @@ void EvaluateCommand::work(std::int64_t step, const std::stop_token& stops) {
     }
     const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
     note_command(config_.run.output, kKey, step, end, duration.count());
+    if (!end.succeeded && stops.stop_requested()) return;  // CheckpointCommands has said so
     if (!end.succeeded) {
       log_warning("{} of step {} gave no metric: {}. Training continues", kKey, step, end.failure);
       return;

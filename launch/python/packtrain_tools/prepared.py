@@ -10,8 +10,6 @@ from packtrain_tools.program import run_program
 from packtrain_tools.sources.files import HUB, SourceFile, list_files
 from packtrain_tools.sources.hub import open_hub
 
-CHUNK = 1 << 20
-
 
 def is_store(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, MANIFEST))
@@ -25,11 +23,8 @@ def files_of(sources: list[str]) -> list[SourceFile]:
 
 
 def _digest_file(path: str) -> str:
-    digest = hashlib.blake2b(digest_size=16)
     with open(path, "rb") as stream:
-        while chunk := stream.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _digest(files: list[SourceFile]) -> list:

@@ -10,6 +10,9 @@ from packtrain_tools.errors import CONFIG, STOPPED, ToolError
 
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
+# launch/ of a checkout, a bundle, or the installed package
+HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+LAUNCHER = os.path.join(HOME, "packtrain-run")
 
 
 def end_with_parent(number: int):

@@ -50,9 +50,7 @@ def show_group(store: StoreReader, members: list[int], decode: Decode, color: bo
     ids, mask = examples[0]
     parts = [f"prompt: {show_tokens(ids[:shared], mask[:shared], decode, color, max_chars)}"] if shared else []
     for role, (ids, mask) in zip(roles, examples):
-        learned = mask.copy()
-        learned[:1] = 0
-        text = show_tokens(ids[shared:], learned[shared:], decode, color, max_chars, begins=False)
+        text = show_tokens(ids[shared:], mask[shared:], decode, color, max_chars, begins=shared == 0)
         parts.append(f"{Role(role).name.lower()}: {text}")
     return "\n".join(parts)
 

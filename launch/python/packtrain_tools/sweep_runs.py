@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.job_queue import Job
+from packtrain_tools.program import LAUNCHER
 from packtrain_tools.run_figures import figures, of_adapter, read_history
 
 STOPPED = 75
@@ -195,8 +196,7 @@ class Launcher:
 
     def __init__(self, program: str, num_ranks: int, num_at_once: int):
         self.program, self.num_ranks, self.num_at_once = program, num_ranks, num_at_once
-        tools = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-        self.script = os.path.join(os.path.dirname(tools), "packtrain-run")
+        self.script = LAUNCHER
         self.gpus = visible_gpus() if num_at_once > 1 else []
         needed = num_ranks * num_at_once
         if self.gpus and len(self.gpus) < needed:

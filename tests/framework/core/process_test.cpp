@@ -148,6 +148,15 @@ TEST_F(ProcessTest, TheObjectEndsWithAllThatTheProgramStarted) {
   EXPECT_TRUE(is_gone(path_));
 }
 
+TEST_F(ProcessTest, WhatIgnoresTheRequestAndOutlivesTheProgramIsKilled) {
+  const Descriptor file(path_, O_WRONLY | O_CREAT, ErrorCategory::kInternal);
+  Process process({.words = {"sh", "-c", "(trap '' TERM; sleep 100) & sleep 0.1; echo $!; wait"},
+                   .output = file.get()});
+  while (read_text(path_, ErrorCategory::kInternal).empty()) ::usleep(1000);
+  EXPECT_EQ(process.end(kPatience).describe(), "signal 15");
+  EXPECT_TRUE(is_gone(path_));
+}
+
 TEST_F(ProcessTest, AProcessThatEndsWithoutUnwindingKillsItsChildren) {
   Process process({.words = {"sleep", "100"}});
   Process ended({.words = {"true"}});

@@ -65,6 +65,18 @@ TEST(EnergyLogs, NameTheNewestStepAndContinueAfterAResume) {
   EXPECT_GT(curve.back().y, before);
 }
 
+TEST(EnergyLogs, ForgetTheSumsOfStepsThatAResumedRunDoesAgain) {
+  const test::TemporaryFolder folder;
+  test::write_bytes(folder / "energy-rank-0.jsonl",
+                    "{\"step\":2,\"joules\":10}\n{\"step\":5,\"joules\":10}\n"
+                    "{\"step\":3,\"joules\":10}\n{\"step\":6,\"joules\":10}\n");
+  const std::vector<CurvePoint> curve = read_energy(folder.path(), 1);  // step 5 is not kept
+  ASSERT_EQ(curve.size(), 3U);
+  EXPECT_DOUBLE_EQ(curve[1].x, 3);
+  EXPECT_DOUBLE_EQ(curve[1].y, 30);
+  EXPECT_DOUBLE_EQ(curve[2].y, 40);
+}
+
 TEST(EnergyLogs, WriteNothingWithoutAMeasurement) {
   const test::TemporaryFolder folder;
   {

@@ -1,19 +1,16 @@
 """Runs `packtrain score --log-probs` for requests."""
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import yaml
 
-from packtrain_tools.program import run_quietly
+from packtrain_tools.program import LAUNCHER, run_quietly
 from packtrain_tools.scoring.forwards import Forwards
 
-LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))), "packtrain-run")
 MOST_TOKENS = 16384  # of a micro-batch
 
 
@@ -26,7 +23,7 @@ class Engine:
     adapter: str | None = None  # a PEFT folder
     ranks: int = 1
     compute: str = "bf16"  # precision.compute
-    settings: tuple[str, ...] = field(default=())  # section.key=value
+    settings: tuple[str, ...] = ()  # section.key=value
 
     def log_likelihoods(self, requests: Iterable[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, bool]]:
         """Of (context, continuation), both at least one token: the sum over the continuation, and whether each of its

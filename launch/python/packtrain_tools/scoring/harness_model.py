@@ -12,7 +12,8 @@ from lm_eval.api.registry import register_model
 
 from packtrain_tools.errors import CONFIG, MISSING, ToolError
 from packtrain_tools.hub_model import is_hub_name, model_folder
-from packtrain_tools.scoring.engine import LAUNCHER, Engine
+from packtrain_tools.program import HOME
+from packtrain_tools.scoring.engine import Engine
 from packtrain_tools.sweep_runs import count_gpus
 from packtrain_tools.talk.answers import import_transformers
 
@@ -21,11 +22,10 @@ DEFAULT_LENGTH = 2048
 DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 
-def find_program(given: str | None) -> str:
+def program_for_lm_eval(given: str | None) -> str:
     """`given`, or PACKTRAIN_PROGRAM, or that of this installation or build folder, or of PATH."""
-    home = os.path.dirname(LAUNCHER)
-    places = [given, os.environ.get("PACKTRAIN_PROGRAM"), os.path.join(home, "bin", "packtrain"),
-              os.path.join(os.path.dirname(home), "build", "bin", "packtrain"), shutil.which("packtrain")]
+    places = [given, os.environ.get("PACKTRAIN_PROGRAM"), os.path.join(HOME, "bin", "packtrain"),
+              os.path.join(os.path.dirname(HOME), "build", "bin", "packtrain"), shutil.which("packtrain")]
     for place in places:
         if place and (place == given or os.access(place, os.X_OK)):
             return place
@@ -61,7 +61,7 @@ class PacktrainModel(TemplateLM):
             raise ToolError(f"{folder}: transformers cannot load it: {str(error).splitlines()[0][:300]}") from None
         self._add_bos_token = add_bos_token
         self._prefix_token_id = prefix_token_id
-        program = find_program(program)
+        program = program_for_lm_eval(program)
         gpus = 0 if device == "cpu" else count_gpus(program)
         if dtype != "auto" and dtype not in DTYPES:
             raise ToolError(f"dtype is {dtype}, wanted auto, {' or '.join(DTYPES)}", exit_code=CONFIG)

@@ -41,11 +41,11 @@ def evaluate(model: dict[str, Any], names: list[str], include_path: str | None, 
     lm = PacktrainModel(**{name: value for name, value in model.items() if value is not None})
     try:
         results = simple_evaluate(lm, tasks=names, task_manager=tasks, log_samples=False, **options)
-    except (OSError, ValueError, KeyError, ConnectionError) as error:  # of data sets and tasks
+    except (OSError, ValueError, KeyError) as error:  # of data sets and tasks
         reason = str(error).strip().splitlines()
         raise ToolError(f"lm_eval: {type(error).__name__}: {reason[0][:300] if reason else ''}",
                         exit_code=DATA) from error
     table = make_table(results)
     if results.get("groups"):
         table += "\n" + make_table(results, "groups")
-    return table, {name: value for name, value in results.items() if name != "samples"}
+    return table, results
