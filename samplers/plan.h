@@ -23,6 +23,10 @@ struct Piece {
   bool continues = false;
   // One segment with the previous piece: attention includes that piece and positions continue.
   bool joined = false;
+  // The tokens that the examples of a group share are a piece of its own. The pieces after it with
+  // `after_prefix` see its rows, and their positions continue it. They are in its micro-batch.
+  bool is_prefix = false;
+  bool after_prefix = false;
 
   friend bool operator==(const Piece&, const Piece&) = default;
 };

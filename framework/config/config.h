@@ -10,6 +10,7 @@
 
 #include "framework/config/adapter_section.h"
 #include "framework/config/fault_section.h"
+#include "framework/config/objective_section.h"
 #include "framework/config/recompute.h"
 #include "framework/config/strategy.h"
 #include "framework/core/backend.h"
@@ -117,6 +118,8 @@ struct BatchSection {
   bool cross_example_attention = false;  // fixed_length: a row is one sequence
   std::int64_t packing_window = 4096;    // multipack: an example moves fewer places than this
   std::string plan_file;                 // file: the steps (samplers/plan_file)
+  // Tokens that all examples of a group begin with are computed once.
+  bool share_prefixes = true;
   CostSource cost = CostSource::kFlops;  // cost that balances ranks
   Normalize normalize = Normalize::kTokens;
 };
@@ -271,6 +274,7 @@ struct Config {
   // adapter of the section above, or none.
   std::vector<NamedAdapter> adapters;
   DataSection data;
+  ObjectiveSection objective;
   BatchSection batch;
   OptimizerSection optimizer;
   ScheduleSection schedule;

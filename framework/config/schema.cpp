@@ -251,6 +251,7 @@ std::vector<Field> fields_of(Config& config) {
                "`betas`, `epsilon`, `weight_decay`, `max_grad_norm`, and `schedule`, a map. What "
                "it leaves out comes from the sections.")});
   add(fields_of(config.data));
+  add(fields_of(config.objective));
   add(fields_of(config.batch));
   add(fields_of(config.optimizer));
   add(fields_of(config.schedule));

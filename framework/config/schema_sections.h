@@ -14,6 +14,9 @@ inline constexpr std::int64_t kMaxTokens = 0x7fffffff;  // positions and boundar
 // schema_adapter.cpp
 std::vector<Field> fields_of(AdapterSection& section);
 
+// schema_objective.cpp
+std::vector<Field> fields_of(ObjectiveSection& section);
+
 // schema_training.cpp: model, batch, optimizer, schedule, precision
 std::vector<Field> fields_of(ModelSection& section);
 std::vector<Field> fields_of(BatchSection& section);

@@ -92,6 +92,9 @@ std::vector<Field> fields_of(BatchSection& s) {
       text("batch.plan_file", s.plan_file)
           .means("`file`: the plan file (docs/strategies.md). Each of its steps has examples, or "
                  "their ranks and micro-batches as well."),
+      flag("batch.share_prefixes", s.share_prefixes)
+          .means("Compute the tokens that all examples of a group begin with once, such as the "
+                 "prompt of a pair. Every answer attends to them. Losses do not change."),
       choice("batch.cost", s.cost,
              {{"flops", CostSource::kFlops}, {"measured", CostSource::kMeasured}})
           .means("Cost that balances ranks: FLOPs of the model, or times measured before the first "

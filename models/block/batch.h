@@ -10,6 +10,7 @@
 
 #include "framework/data/attention_segment.h"
 #include "models/block/adapter_rows.h"
+#include "models/block/group_rows.h"
 
 namespace packtrain {
 
@@ -58,6 +59,9 @@ struct DeviceBatch {
   // loss_index. Pads at the end are of none.
   AdapterRows adapter_rows;
   AdapterRows adapter_loss_rows;
+  GroupRows groups;  // of a store with groups; else undefined
+  // The head writes row_losses and returns a loss of 0. In evaluation alone.
+  bool only_row_losses = false;
   // Blocks leave the low-rank updates out: the output is that of the model under the adapter. In
   // evaluation alone.
   bool without_adapter = false;

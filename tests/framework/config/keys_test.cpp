@@ -30,7 +30,7 @@ TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
   EXPECT_EQ(
       load_error("\n\nentirely: {different: 1}"),
       "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, adapter, adapters, data, "
-      "batch, optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
+      "objective, batch, optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
       "samples, debug, fault.");
 }
 
