@@ -169,12 +169,12 @@ const OtherWay kOtherWays[] = {
      "Not supported: ranks share weights and examples alone (parallel.zero_stage); every rank "
      "computes whole "
      "layers and whole examples."},
-    {{"neftune_*", "noisy_embedding_alpha", "label_smoothing_factor", "label_smoothing", "ema",
-      "ema_*", "swa", "swa_*", "z_loss", "mup", "use_mup", "mixup", "layerdrop", "lisa_*"},
+    {{"neftune_*", "noisy_embedding_alpha", "label_smoothing_factor", "ema", "ema_*", "swa",
+      "swa_*", "z_loss", "mup", "use_mup", "mixup", "layerdrop", "lisa_*"},
      "Not supported: leave the key out. The loss is cross-entropy of the tokens that have a label; "
      "weights are not averaged."},
     {{"fp8", "fp8_*", "mxfp8", "nvfp4"}, "Not supported: precision.compute is fp32 or bf16."},
-    {{"rl", "dpo", "grpo", "ppo", "kto", "orpo", "simpo", "beta", "loss_type", "reference_model",
+    {{"rl", "dpo", "grpo", "ppo", "kto", "orpo", "simpo", "loss_type", "reference_model",
       "ref_model", "reward_model", "kl_coef", "trl", "pref_*"},
      "Not supported: packtrain trains on next tokens alone, without preferences or rewards."},
     {{"offload_*", "cpu_offload", "optimizer_offload", "param_offload", "optimizer_in_bwd"},

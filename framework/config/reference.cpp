@@ -38,6 +38,7 @@ constexpr Section kSections[] = {
     {"adapter", "A low-rank adapter (LoRA) that is trained over the frozen model."},
     {"adapters", "Several adapters in one run. This key has no section."},
     {"data", "Training and validation data: token stores, made by `packtrain prepare`."},
+    {"objective", "The loss that is trained."},
     {"batch", "How examples become optimizer steps, and how steps become micro-batches of ranks."},
     {"optimizer", "Optimizer settings."},
     {"schedule", "Learning rate schedule."},
