@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collators/adapter_rows.h"
+#include "collators/group_arrays.h"
 #include "collators/piece_view.h"
 #include "collators/row_seeds.h"
 #include "framework/core/error.h"
@@ -28,6 +29,7 @@ struct Shape {
   std::size_t num_row_seeds = 0;      // num_rows, or 0
   std::size_t num_pieces = 0;
   std::size_t num_adapter_rows = 0;  // adapters and 1, or 0
+  GroupShape groups = {};
   std::int64_t num_real_tokens = 0;
 };
 
@@ -42,7 +44,7 @@ Shape shape_of(std::span<const PieceView> views, std::span<const SegmentRun> seg
   const bool has_weights = std::ranges::any_of(views, &PieceView::has_token_weights);
   shape.num_token_weights = has_weights ? shape.num_loss_tokens : 0;
   std::int64_t used = 0;
-  for (const SegmentRun& run : segments) used += run.segment.rows.size();
+  for (const SegmentRun& run : segments) used += run.rows.size();
   const std::int64_t rows = num_rows(used, options.row_multiple);
   if (rows > std::numeric_limits<std::int32_t>::max()) {
     throw Error(ErrorCategory::kInternal,
@@ -88,6 +90,12 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.examples, 2 * shape.num_pieces);
   layout.place(batch.adapter_rows, shape.num_adapter_rows);
   layout.place(batch.adapter_loss_rows, shape.num_adapter_rows);
+  layout.place(batch.group_num_rows, shape.groups.num_examples);
+  layout.place(batch.group_roles, shape.groups.num_examples);
+  layout.place(batch.group_weights, shape.groups.num_examples);
+  layout.place(batch.group_margins, shape.groups.num_margins);
+  layout.place(batch.reference, shape.groups.num_reference);
+  layout.place(batch.token_columns, shape.groups.num_columns);
   return layout.used();
 }
 
@@ -116,13 +124,16 @@ double example_label_weight(const TokenStore& store, const Piece& piece, const P
                             LabelWeights& label_weights) {
   // A whole or truncated example is one piece and trains that piece's labels. A split example
   // trains all of its labels, in several pieces.
-  const bool only_piece = piece.begin == 0 && !piece.continues;
+  const bool only_piece = (piece.begin == 0 || piece.after_prefix) && !piece.continues;
   return only_piece ? view.label_weight() : label_weights.of(store, piece.example);
 }
 
 // The factor of the piece's labels, without the weight of their mask bytes.
 double weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
                  const LossNormalization& normalization, LabelWeights& label_weights) {
+  const bool is_left_out =
+      store.groups() != nullptr && !is_learned(store.groups()->role(piece.example));
+  if (is_left_out || view.num_labels() == 0) return 0;
   const double weight = store.loss_weights().of(piece.example);
   const double denominator = normalization.denominator_of(piece.example);
   if (normalization.mode == Normalize::kTokens) return weight / denominator;
@@ -240,14 +251,15 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     views.emplace_back(store, piece);
   }
 
-  PackedBatch batch =
-      allocate_batch(shape_of(views, segments, normalization.parts.size(), options), allocate);
+  Shape shape = shape_of(views, segments, normalization.parts.size(), options);
+  shape.groups = group_shape(store, pieces, shape.num_loss_tokens, options);
+  PackedBatch batch = allocate_batch(shape, allocate);
   Writer writer(batch);
   LabelWeights own;
   LabelWeights& label_weights = options.label_weights == nullptr ? own : *options.label_weights;
   std::size_t next = 0;
   for (const SegmentRun& run : segments) {
-    writer.begin_segment(run.segment);
+    writer.begin_segment(run.segment());
     for (const std::size_t end = next + run.num_pieces; next < end; ++next) {
       const Piece& piece = pieces[next];
       const double weight = weight_of(store, piece, views[next], normalization, label_weights);
@@ -269,6 +281,7 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     fill_row_seeds(pieces, normalization.parts, *options.row_seeds, batch);
   }
   fill_adapter_rows(pieces, normalization.parts, batch);
+  fill_groups(store, pieces, normalization, options, batch);
   batch.pieces = pieces;
   return batch;
 }

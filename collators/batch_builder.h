@@ -10,6 +10,7 @@
 
 #include "collators/label_weights.h"
 #include "collators/packed_batch.h"
+#include "collators/row_values.h"
 #include "framework/config/config.h"
 #include "framework/core/random.h"
 #include "framework/data/attention_segment.h"
@@ -34,12 +35,18 @@ namespace packtrain {
 //
 // Where several adapters are trained together, each is normalized by its own step. The counts of
 // `parts` then give the denominators.
+//
+// In a store with groups these are the weights of the next-token term. It has the examples that
+// is_learned() names; the labels of others have weight 0, and the sums leave them out. The weight
+// of a group is its loss weight divided by `group_denominator`, the step's sum over groups.
 struct LossNormalization {
   Normalize mode = Normalize::kTokens;
   double denominator = 1.0;
   std::vector<StepPart> parts = {};
+  double group_denominator = 1.0;
 
   double denominator_of(std::int64_t example) const;
+  double group_denominator_of(std::int64_t example) const;
 };
 
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);
@@ -52,6 +59,9 @@ struct CollatorOptions {
   // Label sums of the store, shared by all batches that receive this pointer. Null: each batch
   // computes its own sums.
   LabelWeights* label_weights = nullptr;
+  // Log-probabilities of the reference model, for PackedBatch::reference of stores with groups.
+  // Null: none.
+  const RowValues* reference = nullptr;
 };
 
 // Allocates the batch's memory. It is called once with the number of bytes and returns at least
@@ -62,7 +72,10 @@ using HostAllocator = std::function<std::span<std::byte>(std::size_t)>;
 // rows.
 struct SegmentRun {
   std::size_t num_pieces = 1;
-  AttentionSegment segment;
+  RowRange rows;
+  std::vector<RowRange> prefix;  // as in AttentionSegment
+
+  AttentionSegment segment() const { return {rows, prefix}; }
 };
 
 // Writes `pieces` as `segments` and rounds the rows up with one dummy sequence. `segments` must

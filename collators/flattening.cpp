@@ -12,7 +12,7 @@ PackedBatch flatten(const TokenStore& store, const MicroBatch& pieces,
   std::vector<SegmentRun> segments;
   segments.reserve(pieces.size());
   for_each_segment(pieces, [&](std::span<const Piece> run, const AttentionSegment& segment) {
-    segments.push_back({run.size(), segment});
+    segments.push_back({run.size(), segment.rows, {segment.prefix.begin(), segment.prefix.end()}});
   });
   return build_batch(store, pieces, segments, normalization, options, allocate);
 }

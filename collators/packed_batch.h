@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "framework/data/attention_segment.h"
@@ -44,17 +45,19 @@ struct PackedBatch {
   // first of its supervised rows in loss_index. The last ones are the ends. Else empty.
   std::span<std::int32_t> adapter_rows;
   std::span<std::int32_t> adapter_loss_rows;
-  // Of a store with groups, else empty (models/block/group_rows.h). E examples.
+  // Of a store with groups, else empty (models/block/group_rows.h). E examples, without prefixes.
+  bool has_groups = false;
   std::span<std::int64_t> group_num_rows;  // [E]
   std::span<std::int32_t> group_roles;     // [E]
   std::span<float> group_weights;          // [E]
   std::span<float> group_margins;          // [E] or empty
   std::span<float> reference;              // [num_loss_tokens] or empty
   std::span<float> token_columns;          // [columns, num_loss_tokens] or empty
-  std::vector<SegmentPrefix> prefixes;  // of segments that have one, in their order
-  std::int32_t max_seqlen = 0;          // keys of a segment, at most; the dummy sequence included
-  std::int64_t num_real_tokens = 0;     // without the dummy sequence
-  std::vector<Piece> pieces;            // where the real tokens came from
+  std::vector<std::string> column_names;   // of these, as in the store
+  std::vector<SegmentPrefix> prefixes;     // of segments that have one, in their order
+  std::int32_t max_seqlen = 0;       // keys of a segment, at most; the dummy sequence included
+  std::int64_t num_real_tokens = 0;  // without the dummy sequence
+  std::vector<Piece> pieces;         // where the real tokens came from
   // [pieces] The number of rows of each piece in loss_index, in this order.
   std::vector<std::int32_t> num_piece_labels;
 

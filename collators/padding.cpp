@@ -14,7 +14,7 @@ PackedBatch pad_to_longest(const TokenStore& store, const MicroBatch& pieces,
   std::vector<SegmentRun> segments(pieces.size());
   std::int64_t row = 0;
   for (SegmentRun& run : segments) {
-    run.segment.rows = {row, row + longest};
+    run.rows = {row, row + longest};
     row += longest;
   }
   return build_batch(store, pieces, segments, normalization, options, allocate);

@@ -31,8 +31,11 @@ PieceView::PieceView(const TokenStore& store, const Piece& piece)
   ids_ = ids.subspan(begin, count);
   mask_ = store.loss_mask(piece.example).subspan(begin, count);
   num_labels_ = static_cast<std::size_t>(count_supervised(mask_.subspan(1)));
-  const auto planned = store.num_loss_tokens()[static_cast<std::size_t>(piece.example)];
-  if (count == ids.size() && num_labels_ != static_cast<std::size_t>(planned)) {
+  // A shared prefix has no labels, and the piece after it has all of its example's.
+  const bool has_all = count == ids.size() || piece.after_prefix;
+  const std::int32_t planned =
+      piece.is_prefix ? 0 : store.num_loss_tokens()[static_cast<std::size_t>(piece.example)];
+  if ((has_all || piece.is_prefix) && num_labels_ != static_cast<std::size_t>(planned)) {
     fail_changed(store, piece,
                  fmt::format("its mask has {} labels, wanted {}", num_labels_, planned));
   }

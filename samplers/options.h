@@ -36,7 +36,7 @@ struct PlanOptions {
   int order_version = 2;  // order.h: kOrderVersion, or the version that a resumed run began with
   TooLong too_long = TooLong::kError;
   std::int64_t max_length = 4096;
-  // Size of an optimizer step in examples or in tokens; the other is 0.
+  // Size of an optimizer step in examples or groups, or in tokens; the other is 0.
   std::int64_t global_batch_size = 64;
   std::int64_t global_batch_tokens = 0;
   std::int64_t micro_batch_size = 4;     // padding and padding_free
@@ -45,6 +45,7 @@ struct PlanOptions {
   // Counts real tokens, with strategy padding also its padding. A collator that rounds rows up
   // stays within it when it is a multiple of the rounding.
   std::int64_t max_tokens_per_micro_batch = 16384;
+  bool share_prefixes = true;  // of groups: tokens that they begin with are computed once
   std::uint64_t seed = 0;
   std::shared_ptr<const PlanFile> plan_file;  // file
   int num_ranks = 1;                          // those that train different micro-batches of a step

@@ -23,10 +23,12 @@ struct Piece {
   bool continues = false;
   // One segment with the previous piece: attention includes that piece and positions continue.
   bool joined = false;
-  // The tokens that the examples of a group share are a piece of its own. The pieces after it with
-  // `after_prefix` see its rows, and their positions continue it. They are in its micro-batch.
+  // The tokens that the examples of a group share are a piece of its own, of the first example. The
+  // pieces after it with `after_prefix` see its rows, and their positions continue it.
   bool is_prefix = false;
   bool after_prefix = false;
+  // Of the same group as the previous piece, and so in its micro-batch.
+  bool with_previous = false;
 
   friend bool operator==(const Piece&, const Piece&) = default;
 };
@@ -35,17 +37,32 @@ using MicroBatch = std::vector<Piece>;  // may be empty: the rank runs a dummy s
 
 // Calls visit(std::span<const Piece>, const AttentionSegment&) for each segment of `pieces`, in
 // their order. A segment is a piece with those joined to it. Its rows are those of the pieces one
-// after another without padding.
+// after another without padding. Its prefix is valid during the call.
 template <typename Visit>
 void for_each_segment(std::span<const Piece> pieces, Visit&& visit) {
   AttentionSegment segment;
+  RowRange prefix;  // the latest one
   for (std::size_t begin = 0; begin < pieces.size();) {
     segment.rows = {segment.rows.end, segment.rows.end + pieces[begin].length};
     std::size_t end = begin + 1;
     for (; end < pieces.size() && pieces[end].joined; ++end) {
       segment.rows.end += pieces[end].length;
     }
+    if (pieces[begin].is_prefix) prefix = segment.rows;
+    segment.prefix = {&prefix, pieces[begin].after_prefix ? std::size_t{1} : std::size_t{0}};
     visit(pieces.subspan(begin, end - begin), std::as_const(segment));
+    begin = end;
+  }
+}
+
+// Calls visit(std::span<const Piece>) for each unit of `pieces`: what one micro-batch always has as
+// a whole. It is a group, or a piece with those joined to it.
+template <typename Visit>
+void for_each_unit(std::span<const Piece> pieces, Visit&& visit) {
+  for (std::size_t begin = 0; begin < pieces.size();) {
+    std::size_t end = begin + 1;
+    while (end < pieces.size() && (pieces[end].joined || pieces[end].with_previous)) ++end;
+    visit(pieces.subspan(begin, end - begin));
     begin = end;
   }
 }
@@ -60,8 +77,11 @@ struct StepCounts {
   std::int64_t num_loss_tokens = 0;
   // The same counts with weights: each example times its loss weight, each supervised token also
   // times the weight of its mask byte. Without weights they equal num_examples and num_loss_tokens.
+  // Of a store with groups only examples count that next-token training would learn.
   double example_weight = 0;     // sum over examples
   double loss_token_weight = 0;  // sum over supervised tokens
+  std::int64_t num_groups = 0;   // of a store with groups, else 0
+  double group_weight = 0;       // sum of the loss weights of groups
 };
 
 // The step of one adapter, of several that are trained together. Its examples are numbered from

@@ -4,51 +4,23 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "framework/core/error.h"
+#include "samplers/batches/group_steps.h"
+#include "samplers/checked_options.h"
 #include "samplers/epochs.h"
+#include "samplers/group_selection.h"
+#include "samplers/step_counts.h"
 #include "samplers/strategies/strategy.h"
 
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 53;  // also exact in a double
-
-void check_range(const char* name, std::int64_t value, std::int64_t most) {
-  if (value >= 1 && value <= most) return;
-  throw Error(ErrorCategory::kConfig,
-              fmt::format("{} must be between 1 and {}, got {}", name, most, value));
-}
-
-PlanOptions checked(PlanOptions options) {
-  check_range("data.max_length", options.max_length, kInt32Max);
-  if (options.global_batch_tokens == 0) {
-    check_range("batch.global_batch_size", options.global_batch_size, kInt32Max);
-  } else {
-    check_range("batch.global_batch_tokens", options.global_batch_tokens, kMaxTokens);
-  }
-  check_range("batch.micro_batch_size", options.micro_batch_size, kInt32Max);
-  // Rows of a batch are numbered in 32 bits.
-  check_range("batch.max_tokens_per_micro_batch", options.max_tokens_per_micro_batch, kInt32Max);
-  check_range("the number of ranks", options.num_ranks, kInt32Max);
-  // Rows cut all examples, so no example is too long for them.
-  const bool cuts_all = traits_of(options.strategy).has_rows;
-  if (cuts_all && options.too_long == TooLong::kError) options.too_long = TooLong::kSplit;
-  const bool has_file = traits_of(options.strategy).has_plan_file;
-  if (has_file && options.plan_file == nullptr) {
-    throw Error(ErrorCategory::kInternal, "the options of a plan have no plan file");
-  }
-  // The epochs of a file differ, as those of a shuffle do.
-  if (has_file) options.order = OrderKind::kRandom;
-  return options;
-}
-
 void check_examples_fit(const Selection& selection, std::int64_t max_tokens) {
+  if (selection.units() != nullptr) return check_groups_fit(selection, max_tokens);
   const auto longest = selection.longest_above(max_tokens);
   if (!longest) return;
   const std::int32_t length = selection.piece_length(*longest);
@@ -60,30 +32,6 @@ void check_examples_fit(const Selection& selection, std::int64_t max_tokens) {
       fmt::format("Set batch.max_tokens_per_micro_batch to {} or more, or data.max_length to {} or "
                   "less with data.too_long: truncate, split or drop.",
                   length, max_tokens));
-}
-
-// Sum of mask weights over a piece's labels.
-double label_weight(const Selection& selection, const LossCounter& counter, const Piece& piece) {
-  if (!counter.has_token_weights()) return static_cast<double>(selection.num_loss_tokens(piece));
-  const std::int32_t end = piece.begin + piece.length + (piece.continues ? 1 : 0);
-  return counter.label_weight(piece.example, piece.begin + 1, end);
-}
-
-// The weight of an example is added where it begins, as its count is. The sum follows the order of
-// the epoch, which does not depend on ranks. Any number of ranks gets the same sum.
-void add_weights(const Selection& selection, const LossCounter& counter,
-                 std::span<const Piece> pieces, StepCounts& plan) {
-  const LossWeights& weights = counter.loss_weights();
-  if (weights.are_all_one() && !counter.has_token_weights()) {
-    plan.example_weight = static_cast<double>(plan.num_examples);
-    plan.loss_token_weight = static_cast<double>(plan.num_loss_tokens);
-    return;
-  }
-  for (const Piece& piece : pieces) {
-    const double weight = weights.of(piece.example);
-    if (piece.begin == 0) plan.example_weight += weight;
-    plan.loss_token_weight += weight * label_weight(selection, counter, piece);
-  }
 }
 
 // Appends a step whose examples are numbered from `first_example` on.
@@ -103,6 +51,8 @@ void add_to(const StepCounts& counts, StepCounts& sum) {
   sum.num_loss_tokens += counts.num_loss_tokens;
   sum.example_weight += counts.example_weight;
   sum.loss_token_weight += counts.loss_token_weight;
+  sum.num_groups += counts.num_groups;
+  sum.group_weight += counts.group_weight;
 }
 
 }  // namespace
@@ -110,18 +60,48 @@ void add_to(const StepCounts& counts, StepCounts& sum) {
 struct Planner::State {
   State(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
         const LossCounter& loss_counter, const PlanOptions& unchecked, PlanStart start)
-      : options(checked(unchecked)),
+      : options(checked_options(unchecked)),
         num_examples(lengths.size()),
         selection(lengths, num_loss_tokens, loss_counter, options.too_long, options.max_length),
         counter(loss_counter),
         strategy(find_strategy(options.strategy)),
         epochs(selection, options, strategy, std::move(start)) {
+    check_fits();
+  }
+
+  State(const TokenStore& store, const PlanOptions& unchecked, PlanStart start)
+      : options(checked_options(store, unchecked)),
+        own_counter(std::make_unique<StoreLossCounter>(store)),
+        units(units_of(store, options)),
+        num_examples(units == nullptr ? store.lengths().size() : units->size()),
+        selection(units == nullptr
+                      ? Selection(store.lengths(), store.num_loss_tokens(), *own_counter,
+                                  options.too_long, options.max_length)
+                      : Selection(*units, *own_counter, options.too_long, options.max_length)),
+        counter(*own_counter),
+        strategy(find_strategy(options.strategy)),
+        epochs(selection, options, strategy, std::move(start)) {
+    check_fits();
+  }
+
+  static std::unique_ptr<GroupUnits> units_of(const TokenStore& store, const PlanOptions& options) {
+    if (store.groups() == nullptr) return nullptr;
+    auto units = std::make_unique<GroupUnits>(store, options.share_prefixes);
+    const bool needs_all =
+        options.global_batch_tokens > 0 || options.order == OrderKind::kGroupByLength;
+    if (needs_all) units->find_prefixes();
+    return units;
+  }
+
+  void check_fits() const {
     check_examples_fit(selection, options.max_tokens_per_micro_batch);
     strategy.check(selection, options);
   }
 
   PlanOptions options;
-  std::size_t num_examples = 0;  // of the store
+  std::unique_ptr<LossCounter> own_counter;  // null: the caller gave one
+  std::unique_ptr<GroupUnits> units;         // null: of a plain store
+  std::size_t num_examples = 0;              // of the store, or groups
   Selection selection;
   const LossCounter& counter;
   const StrategyEntry& strategy;
@@ -144,6 +124,9 @@ Planner::Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tok
                  const LossCounter& counter, const PlanOptions& options, PlanStart start)
     : state_(
           std::make_unique<State>(lengths, num_loss_tokens, counter, options, std::move(start))) {}
+
+Planner::Planner(const TokenStore& store, const PlanOptions& options, PlanStart start)
+    : state_(std::make_unique<State>(store, options, std::move(start))) {}
 
 Planner::~Planner() = default;
 
@@ -237,19 +220,22 @@ const SelectionCounts& Planner::losses() const {
   return state_->selection.losses();
 }
 
+ExampleCounts Planner::unit_lengths() const {
+  return state_->units == nullptr ? state_->selection.stored_lengths() : state_->units->lengths();
+}
+
 const PlanOptions& Planner::options() const {
   return state_->options;
 }
 
 StepPieces Planner::pieces(std::int64_t step) const {
   const StepPosition at = position(step);
-  return state_->epochs.batches(at.epoch)->step(at.step_of_epoch);
+  StepPieces units = state_->epochs.batches(at.epoch)->step(at.step_of_epoch);
+  return state_->units == nullptr ? units : with_pieces_of_groups(units, *state_->units);
 }
 
 StepCounts Planner::counts(const StepPieces& pieces) const {
-  StepCounts counts{pieces.num_examples, pieces.num_tokens, pieces.num_loss_tokens};
-  add_weights(state_->selection, state_->counter, pieces.pieces, counts);
-  return counts;
+  return step_counts(state_->selection, state_->counter, pieces);
 }
 
 StepPlan Planner::plan(std::int64_t step) const {

@@ -42,6 +42,10 @@ class Planner {
   // With padding and padding_free also when the longest micro_batch_size of them exceed the budget.
   Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
           const LossCounter& counter, const PlanOptions& options, PlanStart start = {});
+  // Of a store, which must outlive the planner. The examples of a plain store, or the groups of
+  // another: sizes of steps and micro-batches, epochs and starts then count groups, and tokens are
+  // rows that are computed. Throws as above, and Error(kConfig) for options that would cut a group.
+  Planner(const TokenStore& store, const PlanOptions& options, PlanStart start = {});
   ~Planner();
 
   // Replaces the options' budget, cost and speeds: each layout from its step on, the first one also
@@ -81,6 +85,8 @@ class Planner {
   PlanStart start_at(std::int64_t step) const;
   const PlanStart& start() const;  // of this plan
   const SelectionCounts& losses() const;
+  // [examples, or groups] Tokens of each, of groups the rows that are computed.
+  ExampleCounts unit_lengths() const;
   const PlanOptions& options() const;
   // The plan of a global step. Its examples do not depend on the number of ranks; padding,
   // padding_free and balanced have equal examples. Thread-safe.

@@ -7,8 +7,21 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "samplers/group_selection.h"
 
 namespace packtrain {
+namespace {
+
+void check_number(std::size_t num_examples) {
+  constexpr std::size_t kMost = std::numeric_limits<ExampleIndex>::max();
+  if (num_examples <= kMost) return;
+  throw Error(
+      ErrorCategory::kData,
+      fmt::format("the store has {} examples, at most {} can be planned", num_examples, kMost),
+      "Split the store.");
+}
+
+}  // namespace
 
 Selection::Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                      const LossCounter& counter, TooLong too_long, std::int64_t max_length)
@@ -22,12 +35,7 @@ Selection::Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss
                 fmt::format("selection: {} lengths, but {} counts of loss tokens", lengths.size(),
                             num_loss_tokens.size()));
   }
-  if (lengths.size() > std::numeric_limits<ExampleIndex>::max()) {
-    throw Error(ErrorCategory::kData,
-                fmt::format("the store has {} examples, at most {} can be planned", lengths.size(),
-                            std::numeric_limits<ExampleIndex>::max()),
-                "Split the store.");
-  }
+  check_number(lengths.size());
   std::vector<ExampleIndex> left_out;
   if (!are_all_selected()) {
     for (std::size_t example = 0; example < lengths.size(); ++example) {
@@ -36,6 +44,23 @@ Selection::Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss
   }
   examples_ = SelectedExamples(lengths.size(), std::move(left_out));
   if (examples_.empty()) fail_empty();
+}
+
+// Groups are whole: nothing is longer than the length at which examples are cut.
+Selection::Selection(const GroupUnits& units, const LossCounter& counter, TooLong too_long,
+                     std::int64_t max_length)
+    : units_(&units),
+      lengths_(units.lengths()),
+      num_loss_tokens_(units.num_loss_tokens()),
+      counter_(counter),
+      too_long_(TooLong::kError),
+      max_length_(std::numeric_limits<std::int32_t>::max()) {
+  check_number(units.size());
+  examples_ = SelectedExamples(units.size(), groups_left_out(units, too_long, max_length, counts_));
+}
+
+std::string Selection::describe(ExampleIndex example) const {
+  return units_ == nullptr ? fmt::format("example {}", example) : units_->describe(example);
 }
 
 bool Selection::are_all_selected() const {

@@ -1,12 +1,14 @@
 // Selection: which examples of a store are trained, and how many tokens of each. Everything left
-// out is counted.
+// out is counted. Of a store with groups, read "group" for "example" and rows for tokens.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "framework/config/config.h"
+#include "samplers/group_units.h"
 #include "samplers/loss_counter.h"
 #include "samplers/plan.h"
 #include "samplers/selected_examples.h"
@@ -14,7 +16,7 @@
 namespace packtrain {
 
 // Counts of examples left out or cut in one epoch. An example counts once, in the first of these
-// that applies.
+// that applies. A group counts once, where one of its examples is left out.
 struct SelectionCounts {
   std::int64_t empty_examples = 0;    // no tokens
   std::int64_t dropped_examples = 0;  // longer than max_length, policy drop
@@ -34,10 +36,20 @@ class Selection {
   Selection(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
             const LossCounter& counter, TooLong too_long, std::int64_t max_length);
 
+  // Of the groups of a store. `units` and `counter` must outlive it. Throws as groups_left_out().
+  Selection(const GroupUnits& units, const LossCounter& counter, TooLong too_long,
+            std::int64_t max_length);
+
+  const GroupUnits* units() const { return units_; }  // null: of a plain store
+  // "example 3", or the group's name
+  std::string describe(ExampleIndex example) const;
   const SelectedExamples& examples() const { return examples_; }
   const SelectionCounts& losses() const { return counts_; }
-  const ExampleCounts& stored_lengths() const { return lengths_; }  // of the store, before cutting
-  // [examples of the store] True for selected ones. Empty where all are.
+  // [examples of the store, of groups too] before cutting
+  ExampleCounts stored_lengths() const {
+    return units_ == nullptr ? lengths_ : units_->store().lengths();
+  }
+  // [examples or groups of the store] True for selected ones. Empty where all are.
   std::vector<bool> flags() const;
   // Number of trained tokens of a selected example, after truncation.
   std::int32_t length(ExampleIndex example) const;
@@ -71,6 +83,7 @@ class Selection {
   bool keeps_a_label(std::size_t example) const;
   [[noreturn]] void fail_too_long() const;
 
+  const GroupUnits* units_ = nullptr;
   ExampleCounts lengths_;
   ExampleCounts num_loss_tokens_;
   const LossCounter& counter_;

@@ -19,6 +19,11 @@ enum class GroupKind : std::uint8_t {
 // Values of the column group_role.
 enum class GroupRole : std::uint8_t { kChosen, kRejected, kDesirable, kUndesirable };
 
+// True for examples that next-token training would learn. The others show what is worse.
+inline bool is_learned(GroupRole role) {
+  return role != GroupRole::kRejected && role != GroupRole::kUndesirable;
+}
+
 // `groups` of store.json.
 struct GroupInfo {
   GroupKind kind = GroupKind::kPairs;

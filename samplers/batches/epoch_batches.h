@@ -28,6 +28,7 @@ struct StepPieces {
   std::int64_t num_examples = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
+  std::int64_t num_groups = 0;  // of a store with groups
 
   // Appends an example, with all its pieces and counts.
   void append(const Selection& selection, ExampleIndex example);

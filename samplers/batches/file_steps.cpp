@@ -30,7 +30,12 @@ class FileSteps final : public EpochBatches {
   }
 
  private:
-  void add(std::int64_t example, StepPieces& step) const {
+  void add(std::int64_t named, StepPieces& step) const {
+    std::int64_t example = named;
+    if (const GroupUnits* units = selection_.units()) {
+      example = units->store().groups()->group_of(named);
+      if (units->group(example).first_example != named) return;  // the group is there already
+    }
     if (!is_selected_.empty() && !is_selected_[static_cast<std::size_t>(example)]) return;
     step.append(selection_, static_cast<ExampleIndex>(example));
   }

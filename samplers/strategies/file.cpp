@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "framework/core/error.h"
@@ -18,7 +19,7 @@ constexpr const char* kOtherData =
 
 void check_header(const PlanFile& file, const Selection& selection, const PlanOptions& options) {
   const PlanFileHeader& header = file.header();
-  const ExampleCounts& lengths = selection.stored_lengths();
+  const ExampleCounts lengths = selection.stored_lengths();
   if (header.num_examples != std::ssize(lengths)) {
     file.fail(1,
               fmt::format("the plan is for {} examples, but data.train has {}", header.num_examples,
@@ -63,17 +64,18 @@ class FileCheck {
     for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
       for (std::size_t m = 0; m < step.ranks[rank].size(); ++m) {
         std::int64_t num_tokens = 0;
-        for (const std::int64_t example : step.ranks[rank][m]) {
-          take(example, epoch, s, step.line);
-          if (!is_selected(example)) continue;
+        const std::string where = fmt::format("step {}, rank {}, micro-batch {}", s, rank, m);
+        for (const std::int64_t unit : units_of(step.ranks[rank][m], where, step.line)) {
+          take(unit, epoch, s, step.line);
+          if (!is_selected(unit)) continue;
           is_trained = true;
-          num_tokens += selection_.length(static_cast<ExampleIndex>(example));
+          num_tokens += selection_.length(static_cast<ExampleIndex>(unit));
         }
         if (!file_.has_ranks() || num_tokens <= max_tokens_) continue;
         file_.fail(step.line,
-                   fmt::format("step {}, rank {}, micro-batch {}: got {} tokens, wanted at most "
+                   fmt::format("{}: got {} tokens, wanted at most "
                                "batch.max_tokens_per_micro_batch = {}",
-                               s, rank, m, num_tokens, max_tokens_),
+                               where, num_tokens, max_tokens_),
                    "Raise batch.max_tokens_per_micro_batch, or make the plan with this budget.");
       }
     }
@@ -84,6 +86,31 @@ class FileCheck {
     }
   }
 
+  // The examples of a micro-batch. Of a store with groups: its groups, whose examples must follow
+  // one another.
+  std::vector<std::int64_t> units_of(const std::vector<std::int64_t>& examples,
+                                     const std::string& where, std::int64_t line) const {
+    const GroupUnits* units = selection_.units();
+    if (units == nullptr) return examples;
+    std::vector<std::int64_t> numbers;
+    for (std::size_t i = 0; i < examples.size();) {
+      numbers.push_back(units->store().groups()->group_of(examples[i]));
+      const ExampleGroup group = units->group(numbers.back());
+      for (std::int64_t k = 0; k < group.num_examples; ++k, ++i) {
+        const std::int64_t wanted = group.first_example + k;
+        if (i < examples.size() && examples[i] == wanted) continue;
+        file_.fail(line,
+                   fmt::format("{}: {} is not whole: got {}, wanted example {}", where,
+                               units->describe(numbers.back()),
+                               i < examples.size() ? fmt::format("example {}", examples[i])
+                                                   : std::string("the end"),
+                               wanted),
+                   "Name all examples of a group one after another in one micro-batch.");
+      }
+    }
+    return numbers;
+  }
+
   void take(std::int64_t example, std::int64_t epoch, std::int64_t s, std::int64_t line) {
     const auto e = static_cast<std::size_t>(example);
     if (!is_seen_[e]) {
@@ -91,12 +118,15 @@ class FileCheck {
       return;
     }
     file_.fail(line,
-               fmt::format("step {}: example {} is in epoch {} a second time, first in line {}", s,
-                           example, epoch, first_line_of(example, epoch)),
+               fmt::format("step {}: {} is in epoch {} a second time, first in line {}", s,
+                           selection_.describe(static_cast<ExampleIndex>(example)), epoch,
+                           first_line_of(example, epoch)),
                "An epoch has each example once. Give repeats to data.train, or add an epoch.");
   }
 
-  std::int64_t first_line_of(std::int64_t example, std::int64_t epoch) const {
+  std::int64_t first_line_of(std::int64_t unit, std::int64_t epoch) const {
+    const GroupUnits* units = selection_.units();
+    const std::int64_t example = units == nullptr ? unit : units->group(unit).first_example;
     for (std::int64_t s = 0;; ++s) {
       const PlanFileStep step = file_.step(epoch, s);
       for (const auto& micro_batches : step.ranks) {
@@ -115,8 +145,10 @@ class FileCheck {
     });
     if (num_missing == 0) return;
     throw Error(ErrorCategory::kData,
-                fmt::format("{}: epoch {} lacks {} of {} examples, the first is example {}",
-                            file_.path(), epoch, num_missing, selection_.examples().size(), first),
+                fmt::format("{}: epoch {} lacks {} of {} {}s, the first is {}", file_.path(), epoch,
+                            num_missing, selection_.examples().size(),
+                            selection_.units() == nullptr ? "example" : "group",
+                            selection_.describe(static_cast<ExampleIndex>(first))),
                 "Add them to a step, or write \"leaves_examples_out\": true into the header.");
   }
 
@@ -127,18 +159,20 @@ class FileCheck {
   std::vector<bool> is_seen_;  // in this epoch
 };
 
-// Divides a micro-batch into consecutive parts of at most `max_tokens`, or of one piece.
+// Divides a micro-batch into consecutive parts of at most `max_tokens`, or of one example or group.
 std::vector<MicroBatch> parts_of(std::span<const Piece> pieces, std::int64_t max_tokens) {
   std::vector<MicroBatch> parts;
   std::int64_t num_tokens = 0;
-  for (const Piece& piece : pieces) {
-    if (parts.empty() || num_tokens + piece.length > max_tokens) {
+  for_each_unit(pieces, [&](std::span<const Piece> unit) {
+    std::int64_t length = 0;
+    for (const Piece& piece : unit) length += piece.length;
+    if (parts.empty() || num_tokens + length > max_tokens) {
       parts.emplace_back();
       num_tokens = 0;
     }
-    parts.back().push_back(piece);
-    num_tokens += piece.length;
-  }
+    parts.back().insert(parts.back().end(), unit.begin(), unit.end());
+    num_tokens += length;
+  });
   return parts;
 }
 
@@ -153,7 +187,7 @@ void check_file(const Selection& selection, const PlanOptions& options) {
 }
 
 Assignment assign_file(const StepPieces& step, const PlanOptions& options) {
-  if (step.pack_begins.empty()) return assign_balanced(step, options);
+  if (!options.plan_file->has_ranks()) return assign_balanced(step, options);
   const auto num_ranks = static_cast<std::size_t>(options.num_ranks);
   const std::size_t num_micro_batches = step.num_packs() / num_ranks;
   Assignment ranks(num_ranks);

@@ -33,8 +33,9 @@ void check_multipack(const Selection& selection, const PlanOptions& options) {
       ErrorCategory::kConfig,
       fmt::format("strategy multipack makes packs of {} tokens ({} a step of "
                   "batch.global_batch_tokens = {}, none over batch.max_tokens_per_micro_batch = "
-                  "{}), but example {} has {} tokens",
-                  capacity, packs_per_step, options.global_batch_tokens, budget, longest, length),
+                  "{}), but {} has {} tokens",
+                  capacity, packs_per_step, options.global_batch_tokens, budget,
+                  selection.describe(longest), length),
       fmt::format("Set batch.global_batch_tokens to {}, a multiple of "
                   "batch.max_tokens_per_micro_batch, or data.max_length to {} or less with "
                   "data.too_long: truncate, split or drop.",
@@ -46,18 +47,18 @@ Assignment assign_multipack(const StepPieces& step, const PlanOptions& options) 
   const Groups packs = packs_of(step, max_tokens);
   Placement placement =
       balance(items_of(packs, options), options.num_ranks, max_tokens, options.speeds);
-  Groups sequences;
+  Groups units;
   std::vector<Placement::Slot> slots;
   for (std::size_t p = 0; p < packs.size(); ++p) {
-    for_each_segment(packs[p], [&](std::span<const Piece> sequence, const AttentionSegment&) {
-      sequences.push_back(sequence);
+    for_each_unit(packs[p], [&](std::span<const Piece> unit) {
+      units.push_back(unit);
       slots.push_back(placement.slots[p]);
     });
   }
   placement.slots = std::move(slots);
   placement =
-      trade(items_of(sequences, options), placement, options.num_ranks, max_tokens, options.speeds);
-  return assignment_of(sequences, placement, options.num_ranks);
+      trade(items_of(units, options), placement, options.num_ranks, max_tokens, options.speeds);
+  return assignment_of(units, placement, options.num_ranks);
 }
 
 }  // namespace packtrain

@@ -15,30 +15,48 @@ namespace {
 
 using Chunks = std::vector<std::span<const Piece>>;
 
-// Number of pieces from the front, at least one, that fit a micro-batch of the budget.
-std::size_t num_that_fit(std::span<const Piece> pieces, std::int64_t max_tokens, bool pads) {
+// Consecutive packs of a step: pieces or groups.
+struct PackRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// Number of packs from the front, at least one, that fit a micro-batch of the budget.
+std::size_t num_that_fit(const StepPieces& step, PackRange packs, std::int64_t max_tokens,
+                         bool pads) {
   std::int64_t num_tokens = 0;
+  std::int64_t num_pieces = 0;
   std::int64_t longest = 0;
-  for (std::size_t p = 0; p < pieces.size(); ++p) {
-    num_tokens += pieces[p].length;
-    longest = std::max<std::int64_t>(longest, pieces[p].length);
-    const std::int64_t rows = pads ? longest * static_cast<std::int64_t>(p + 1) : num_tokens;
-    if (p > 0 && rows > max_tokens) return p;
+  for (std::size_t p = packs.begin; p < packs.end; ++p) {
+    for (const Piece& piece : step.pack(p)) {
+      ++num_pieces;
+      num_tokens += piece.length;
+      longest = std::max<std::int64_t>(longest, piece.length);
+    }
+    const std::int64_t rows = pads ? longest * num_pieces : num_tokens;
+    if (p > packs.begin && rows > max_tokens) return p - packs.begin;
   }
-  return pieces.size();
+  return packs.end - packs.begin;
 }
 
-// Makes chunks of `micro_batch_size` pieces in their order. The budget may have been lowered since
+std::span<const Piece> pieces_of(const StepPieces& step, PackRange packs) {
+  const std::span<const Piece> first = step.pack(packs.begin);
+  const std::span<const Piece> last = step.pack(packs.end - 1);
+  return {first.data(), last.data() + last.size()};
+}
+
+// Makes chunks of `micro_batch_size` packs in their order. The budget may have been lowered since
 // the check; chunks above it are cut.
-Chunks chunks_of(std::span<const Piece> pieces, const PlanOptions& options, bool pads) {
+Chunks chunks_of(const StepPieces& step, const PlanOptions& options, bool pads) {
   Chunks chunks;
   const auto size = static_cast<std::size_t>(options.micro_batch_size);
-  for (std::size_t begin = 0; begin < pieces.size(); begin += size) {
-    auto rest = pieces.subspan(begin, std::min(size, pieces.size() - begin));
-    while (!rest.empty()) {
-      const std::size_t count = num_that_fit(rest, options.max_tokens_per_micro_batch, pads);
-      chunks.push_back(rest.first(count));
-      rest = rest.subspan(count);
+  const std::size_t num_packs = step.num_packs();
+  for (std::size_t begin = 0; begin < num_packs; begin += size) {
+    PackRange rest{begin, std::min(begin + size, num_packs)};
+    while (rest.begin < rest.end) {
+      const std::size_t count = num_that_fit(step, rest, options.max_tokens_per_micro_batch, pads);
+      chunks.push_back(pieces_of(step, {rest.begin, rest.begin + count}));
+      rest.begin += count;
     }
   }
   return chunks;
@@ -47,14 +65,16 @@ Chunks chunks_of(std::span<const Piece> pieces, const PlanOptions& options, bool
 }  // namespace
 
 void check_padding_free(const Selection& selection, const PlanOptions& options) {
+  if (selection.units() != nullptr) selection.units()->find_prefixes();
   const LongestPieces longest = longest_pieces(selection, options);
   if (longest.num_tokens <= options.max_tokens_per_micro_batch) return;
   throw Error(
       ErrorCategory::kConfig,
-      fmt::format("strategy padding_free may put the {} longest examples (example {} with {} "
-                  "tokens and others) into one micro-batch: {} tokens, more than "
-                  "batch.max_tokens_per_micro_batch = {}",
-                  longest.count, longest.example, longest.longest, longest.num_tokens,
+      fmt::format("strategy padding_free may put the {} longest {}s ({} with {} tokens and others) "
+                  "into one micro-batch: {} tokens, more than batch.max_tokens_per_micro_batch = "
+                  "{}",
+                  longest.count, selection.units() == nullptr ? "example" : "group",
+                  selection.describe(longest.example), longest.longest, longest.num_tokens,
                   options.max_tokens_per_micro_batch),
       "Raise batch.max_tokens_per_micro_batch, lower batch.micro_batch_size, lower data.max_length "
       "with data.too_long: truncate, split or drop, or use batch.strategy: balanced, which fills "
@@ -62,7 +82,7 @@ void check_padding_free(const Selection& selection, const PlanOptions& options) 
 }
 
 Assignment assign_chunks(const StepPieces& step, const PlanOptions& options, bool pads) {
-  const Chunks chunks = chunks_of(step.pieces, options, pads);
+  const Chunks chunks = chunks_of(step, options, pads);
   const auto num_ranks = static_cast<std::size_t>(options.num_ranks);
   Assignment ranks = empty_assignment(
       options.num_ranks, static_cast<std::int64_t>((chunks.size() + num_ranks - 1) / num_ranks));

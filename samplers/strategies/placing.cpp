@@ -24,9 +24,7 @@ Groups packs_of(const StepPieces& step, std::int64_t max_tokens) {
       packs.push_back(pack);
       continue;
     }
-    for_each_segment(pack, [&](std::span<const Piece> segment, const AttentionSegment&) {
-      packs.push_back(segment);
-    });
+    for_each_unit(pack, [&](std::span<const Piece> unit) { packs.push_back(unit); });
   }
   return packs;
 }

@@ -12,11 +12,11 @@
 
 namespace packtrain {
 
-// Each is placed as a whole: a pack, a piece, or pieces joined to one sequence.
+// Each is placed as a whole: a pack, a piece, pieces joined to one sequence, or a store's group.
 using Groups = std::vector<std::span<const Piece>>;
 
 // The step's packs, or pieces where there are no packs. The budget may have been lowered since
-// packs were made; a pack above it is divided into its sequences.
+// packs were made; a pack above it is divided into its sequences, or its groups.
 Groups packs_of(const StepPieces& step, std::int64_t max_tokens);
 
 // Costs and tokens of the groups, for balance(). A sequence above a lowered budget counts as the

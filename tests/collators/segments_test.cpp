@@ -27,8 +27,7 @@ TEST(Segments, OfFlattenedExamplesAreSequences) {
 TEST(Segments, WithAPrefixKeepItAndContinueItsPositions) {
   const MemoryStore store = store_of({3, 2, 4});
   const std::vector<RowRange> prompt = {{0, 3}};
-  const std::vector<SegmentRun> runs = {
-      {1, {{0, 3}, {}}}, {1, {{3, 5}, prompt}}, {1, {{5, 9}, prompt}}};
+  const std::vector<SegmentRun> runs = {{1, {0, 3}, {}}, {1, {3, 5}, prompt}, {1, {5, 9}, prompt}};
   const PackedBatch batch = build_batch(store, whole(store), runs, {}, {.row_multiple = 4}, {});
   EXPECT_EQ(values(batch.cu_seqlens), (Ints{0, 3, 5, 9, 12}));
   EXPECT_EQ(values(batch.position_ids), (Ints{0, 1, 2, 3, 4, 3, 4, 5, 6, 0, 1, 2}));

@@ -40,6 +40,28 @@ AdapterRows adapter_rows(std::span<std::int32_t> begins, const Views& views) {
   return {views.of(begins, at::kInt), {begins.begin(), begins.end()}};
 }
 
+// A micro-batch without examples has empty tensors, so that all ranks compute the same loss.
+GroupRows group_rows(const PackedBatch& batch, const Views& views) {
+  GroupRows rows;
+  if (!batch.has_groups) return rows;
+  const bool is_empty = batch.group_num_rows.empty();
+  rows.num_rows = views.of(batch.group_num_rows, at::kLong);
+  rows.roles = views.of(batch.group_roles, at::kInt);
+  rows.group_weights = views.of(batch.group_weights, at::kFloat);
+  if (is_empty || !batch.group_margins.empty()) {
+    rows.margins = views.of(batch.group_margins, at::kFloat);
+  }
+  if (is_empty || !batch.reference.empty()) {
+    rows.reference = views.of(batch.reference, at::kFloat);
+  }
+  const std::size_t num_rows = batch.loss_index.size();
+  for (std::size_t column = 0; column < batch.column_names.size(); ++column) {
+    rows.columns[batch.column_names[column]] =
+        views.of(batch.token_columns.subspan(column * num_rows, num_rows), at::kFloat);
+  }
+  return rows;
+}
+
 }  // namespace
 
 DeviceBatch upload(const PackedBatch& batch, const Device& device) {
@@ -57,6 +79,7 @@ DeviceBatch upload(const PackedBatch& batch, const Device& device) {
   result.examples = views.of(batch.examples, at::kInt).view({2, std::ssize(batch.examples) / 2});
   result.adapter_rows = adapter_rows(batch.adapter_rows, views);
   result.adapter_loss_rows = adapter_rows(batch.adapter_loss_rows, views);
+  result.groups = group_rows(batch, views);
   if (!batch.token_weight.empty()) result.token_weight = views.of(batch.token_weight, at::kFloat);
   if (!batch.row_seeds.empty()) result.row_seeds = views.of(batch.row_seeds, at::kInt);
   if (!batch.loss_source.empty()) result.loss_source = views.of(batch.loss_source, at::kInt);

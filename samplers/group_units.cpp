@@ -1,0 +1,148 @@
+#include "samplers/group_units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <thread>
+
+#include "framework/core/error.h"
+#include "framework/data/store_groups.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int32_t kUnknown = -1;
+constexpr std::size_t kGroupsPerTask = 4096;  // fewer are compared on the calling thread
+constexpr std::size_t kMaxThreads = 8;        // of each rank of a host
+
+std::int32_t checked_count(std::int64_t count, const GroupUnits& units, std::size_t unit) {
+  if (count <= std::numeric_limits<std::int32_t>::max()) {
+    return static_cast<std::int32_t>(count);
+  }
+  throw Error(ErrorCategory::kData,
+              fmt::format("{}: {} has {} tokens, at most {} can be planned", units.store().folder(),
+                          units.describe(static_cast<std::int64_t>(unit)), count,
+                          std::numeric_limits<std::int32_t>::max()),
+              "Divide the group.");
+}
+
+std::size_t first_of(const ExampleGroup& group) {
+  return static_cast<std::size_t>(group.first_example);
+}
+
+std::size_t end_of(const ExampleGroup& group) {
+  return static_cast<std::size_t>(group.first_example + group.num_examples);
+}
+
+}  // namespace
+
+GroupUnits::GroupUnits(const TokenStore& store, bool share_prefixes)
+    : store_(store),
+      share_prefixes_(share_prefixes),
+      prefixes_(static_cast<std::size_t>(store.info().groups->num_groups)) {
+  for (std::atomic<std::int32_t>& prefix : prefixes_) {
+    prefix.store(share_prefixes ? kUnknown : 0, std::memory_order_relaxed);
+  }
+}
+
+std::int64_t GroupUnits::num_stored_tokens(const ExampleGroup& group) const {
+  const ExampleCounts lengths = store_.lengths();
+  std::int64_t sum = 0;
+  for (std::size_t e = first_of(group); e < end_of(group); ++e) sum += lengths[e];
+  return sum;
+}
+
+std::int32_t GroupUnits::longest_length(const ExampleGroup& group) const {
+  const ExampleCounts lengths = store_.lengths();
+  std::int32_t longest = 0;
+  for (std::size_t e = first_of(group); e < end_of(group); ++e) {
+    longest = std::max(longest, lengths[e]);
+  }
+  return longest;
+}
+
+// Every thread finds the same number, so it does not matter which one writes it.
+std::int32_t GroupUnits::num_prefix_tokens(std::int64_t number) const {
+  std::atomic<std::int32_t>& known = prefixes_[static_cast<std::size_t>(number)];
+  const std::int32_t prefix = known.load(std::memory_order_relaxed);
+  if (prefix != kUnknown) return prefix;
+  const std::int64_t shared = num_shared_tokens(store_, group(number));
+  const auto found = static_cast<std::int32_t>(std::max<std::int64_t>(0, shared - 1));
+  known.store(found, std::memory_order_relaxed);
+  return found;
+}
+
+void GroupUnits::find_prefixes() const {
+  if (!share_prefixes_) return;
+  const std::size_t num_threads = std::clamp<std::size_t>(
+      size() / kGroupsPerTask, 1,
+      std::min<std::size_t>(kMaxThreads, std::max(1U, std::thread::hardware_concurrency())));
+  std::vector<std::exception_ptr> failures(num_threads);
+  const auto find_part = [&](std::size_t part) {
+    try {
+      const std::size_t end = size() * (part + 1) / num_threads;
+      for (std::size_t g = size() * part / num_threads; g < end; ++g) {
+        num_prefix_tokens(static_cast<std::int64_t>(g));
+      }
+    } catch (...) {
+      failures[part] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t part = 1; part < num_threads; ++part) threads.emplace_back(find_part, part);
+    find_part(0);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+void GroupUnits::append_pieces(std::int64_t number, std::vector<Piece>& pieces) const {
+  const ExampleGroup own = group(number);
+  const std::int32_t prefix = num_prefix_tokens(number);
+  const ExampleCounts lengths = store_.lengths();
+  bool with_previous = false;
+  if (prefix > 0) {
+    pieces.push_back({.example = own.first_example, .length = prefix, .is_prefix = true});
+    with_previous = true;
+  }
+  for (std::size_t e = first_of(own); e < end_of(own); ++e) {
+    pieces.push_back({.example = static_cast<std::int64_t>(e),
+                      .begin = prefix,
+                      .length = lengths[e] - prefix,
+                      .after_prefix = prefix > 0,
+                      .with_previous = with_previous});
+    with_previous = true;
+  }
+}
+
+std::string GroupUnits::describe(std::int64_t number) const {
+  const ExampleGroup own = group(number);
+  if (own.num_examples == 1) return fmt::format("group {} (example {})", number, own.first_example);
+  return fmt::format("group {} (examples {} to {})", number, own.first_example,
+                     own.first_example + own.num_examples - 1);
+}
+
+std::int32_t GroupUnits::num_rows(std::size_t unit) const {
+  const auto number = static_cast<std::int64_t>(unit);
+  const ExampleGroup own = group(number);
+  const std::int64_t prefix = num_prefix_tokens(number);
+  return checked_count(num_stored_tokens(own) - (own.num_examples - 1) * prefix, *this, unit);
+}
+
+std::int32_t GroupUnits::num_labels(std::size_t unit) const {
+  const ExampleGroup own = group(static_cast<std::int64_t>(unit));
+  const ExampleCounts labels = store_.num_loss_tokens();
+  std::int64_t sum = 0;
+  for (std::size_t e = first_of(own); e < end_of(own); ++e) sum += labels[e];
+  return checked_count(sum, *this, unit);
+}
+
+void GroupUnits::prefetch(std::size_t unit) const {
+  __builtin_prefetch(&prefixes_[unit]);
+}
+
+}  // namespace packtrain
