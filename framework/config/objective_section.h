@@ -44,8 +44,8 @@ struct ObjectiveSection {
   double margin_scale = 0;        // dpo: factor of a pair's margin, which is then subtracted
   // Weight of the next-token loss of the chosen answers. Nothing: the default of the kind.
   std::optional<double> next_token_weight;
-  double desirable_weight = 1;    // kto
-  double undesirable_weight = 1;  // kto
+  double desirable_weight = 1;               // kto
+  double undesirable_weight = 1;             // kto
   std::optional<ReferenceSource> reference;  // nothing: `base` with an adapter, else `log_probs`
   std::string reference_path;                // folder of the second model
   PolicyLoss policy_loss = PolicyLoss::kClip;

@@ -30,7 +30,8 @@ TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
   EXPECT_EQ(
       load_error("\n\nentirely: {different: 1}"),
       "config.yaml:3:1: unknown section 'entirely'\n  Sections: model, adapter, adapters, data, "
-      "objective, batch, optimizer, schedule, parallel, precision, checkpoint, guard, metrics, memory, run, "
+      "objective, batch, optimizer, schedule, parallel, precision, checkpoint, guard, metrics, "
+      "memory, run, "
       "samples, debug, fault.");
 }
 
@@ -82,7 +83,10 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
       {"wandb_name", "packtrain follow"},
       {"nproc_per_node", "packtrain-run -n"},
       {"trust_remote_code", "model.path"},
-      {"reference_model", "Not supported"},
+      {"reward_model", "objective.kind: policy"},
+      {"use_vllm", "generates no answers"},
+      {"precompute_ref_log_probs", "score MODEL STORE --log-probs"},
+      {"ld_alpha", "Not supported"},
       {"fsdp_transformer_layer_cls_to_wrap", "parallel.zero_stage"},
       {"save_only_model", "checkpoint.weights_only"},
       {"save_safetensors", "packtrain export"}};
@@ -157,7 +161,12 @@ INSTANTIATE_TEST_SUITE_P(
         OtherName{"model_name_or_path", "model.path"}, OtherName{"output_dir", "run.output"},
         OtherName{"eval_steps", "run.evaluate_steps"},
         OtherName{"eval_on_start", "run.evaluate_at_start"},
-        OtherName{"num_decay_steps", "schedule.decay_steps"}));
+        OtherName{"num_decay_steps", "schedule.decay_steps"}, OtherName{"dpo", "objective.kind"},
+        OtherName{"loss_type", "objective.kind"}, OtherName{"pref_beta", "objective.beta"},
+        OtherName{"simpo_gamma", "objective.target_margin"},
+        OtherName{"rpo_alpha", "objective.next_token_weight"},
+        OtherName{"ref_model", "objective.reference_path"},
+        OtherName{"epsilon_high", "objective.clip_high"}));
 
 TEST(ConfigKeys, KeysOfLaterVersionsSaySo) {
   EXPECT_EQ(load_error("precision: {master: bf16}"),
