@@ -88,16 +88,27 @@ void check_reference_is_read(const Config& config, const SettingPlaces& places) 
   }
 }
 
+bool is_digest(const std::string& text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 void check_reference_path(const Config& config, const SettingPlaces& places) {
   const std::string& path = config.objective.reference_path;
-  const bool is_model = reference_source(config) == ReferenceSource::kModel;
+  const auto source = reference_source(config);
+  const bool is_model = source == ReferenceSource::kModel;
   if (is_model && path.empty()) {
     fail_check(fmt::format("{}, but objective.reference_path is not given",
                            stated("objective.reference", "model", places)),
                "Set objective.reference_path to the Hugging Face folder of the reference model, "
                "often that of model.path.");
   }
-  if (!is_model && !path.empty()) {
+  if (source == ReferenceSource::kLogProbs && !path.empty() && !is_digest(path)) {
+    fail_check(fmt::format("{}, wanted 16 hexadecimal digits with objective.reference: log_probs",
+                           stated("objective.reference_path", path, places)),
+               "It is the DIGEST in log-probs-DIGEST.safetensors; of a second model set "
+               "objective.reference: model.");
+  }
+  if (source == ReferenceSource::kBase && !path.empty()) {
     fail_check(fmt::format("{}, but {}", stated("objective.reference_path", path, places),
                            stated("objective.reference",
                                   config_value(config, "objective.reference"), places)),

@@ -47,7 +47,8 @@ struct ObjectiveSection {
   double desirable_weight = 1;               // kto
   double undesirable_weight = 1;             // kto
   std::optional<ReferenceSource> reference;  // nothing: `base` with an adapter, else `log_probs`
-  std::string reference_path;                // folder of the second model
+  // kModel: folder of the second model. kLogProbs: digest of its files' model, or empty.
+  std::string reference_path;
   PolicyLoss policy_loss = PolicyLoss::kClip;
   RatioLevel ratio = RatioLevel::kToken;
   double clip_low = 0.2;   // ratios below 1 - clip_low are clipped

@@ -47,7 +47,10 @@ std::vector<Field> fields_of(ObjectiveSection& s) {
                  "folders of the stores. `model`: objective.reference_path. `auto`: `base` with an "
                  "adapter, else `log_probs`."),
       text("objective.reference_path", s.reference_path)
-          .means("A Hugging Face folder with the reference model, which is not trained."),
+          .means(
+              "`model`: a Hugging Face folder with the reference model, which is not trained. "
+              "`log_probs`: the DIGEST of files log-probs-DIGEST.safetensors; empty: that of the "
+              "weights that training begins with."),
       choice("objective.policy_loss", s.policy_loss,
              {{"clip", PolicyLoss::kClip}, {"cispo", PolicyLoss::kCispo}})
           .means("`policy`: how the ratio of probabilities is limited. `clip`: the smaller one of "

@@ -13,6 +13,14 @@ void add_sources(nlohmann::ordered_json& line, const char* key,
   for (const SourceLoss& loss : losses) line[key][loss.source] = loss.loss;
 }
 
+void add_objective(nlohmann::ordered_json& line, const std::string& prefix, std::int64_t num_groups,
+                   const std::vector<ObjectiveStatistic>& statistics) {
+  if (num_groups > 0) line[prefix + "num_groups"] = num_groups;
+  for (const ObjectiveStatistic& one : statistics) {
+    line[prefix + "objective"][one.name] = one.value;
+  }
+}
+
 void add_experts(nlohmann::ordered_json& line, const ExpertLoad& load) {
   if (load.auxiliary_loss) line["auxiliary_loss"] = *load.auxiliary_loss;
   line["expert_load_max"] = load.max;
@@ -40,6 +48,7 @@ std::string step_json_line(const StepRecord& record) {
   }
   if (!record.slowest_phase.empty()) line["slowest_phase"] = record.slowest_phase;
   add_sources(line, "loss_by_source", record.loss_by_source);
+  add_objective(line, "", record.num_groups, record.objective);
   if (record.experts) add_experts(line, *record.experts);
   add_adapters(line, record.adapters);
   return line.dump();
@@ -49,21 +58,23 @@ std::string evaluation_json_line(const EvaluationRecord& record) {
   nlohmann::ordered_json line = {
       {"step", record.step},
       {"validation_loss", record.loss},
-      {"validation_perplexity", record.perplexity},
-      {"validation_num_examples", record.num_examples},
-      {"validation_num_tokens", record.num_tokens},
-      {"validation_num_loss_tokens", record.num_loss_tokens},
   };
+  if (record.perplexity) line["validation_perplexity"] = *record.perplexity;
+  line["validation_num_examples"] = record.num_examples;
+  line["validation_num_tokens"] = record.num_tokens;
+  line["validation_num_loss_tokens"] = record.num_loss_tokens;
   add_sources(line, "validation_loss_by_source", record.loss_by_source);
+  add_objective(line, "validation_", record.num_groups, record.objective);
   if (!record.set.empty()) line["validation_set"] = record.set;
   for (const EvaluationRecord& one : record.all_sets) {
     nlohmann::ordered_json& set = line["validation_sets"][one.set];
-    set = {{"loss", one.loss},
-           {"perplexity", one.perplexity},
-           {"num_examples", one.num_examples},
-           {"num_tokens", one.num_tokens},
-           {"num_loss_tokens", one.num_loss_tokens}};
+    set = {{"loss", one.loss}};
+    if (one.perplexity) set["perplexity"] = *one.perplexity;
+    set["num_examples"] = one.num_examples;
+    set["num_tokens"] = one.num_tokens;
+    set["num_loss_tokens"] = one.num_loss_tokens;
     add_sources(set, "loss_by_source", one.loss_by_source);
+    add_objective(set, "", one.num_groups, one.objective);
   }
   return line.dump();
 }

@@ -21,6 +21,12 @@ struct SourceLoss {
   double loss = 0;
 };
 
+// The mean of an objective's statistic (models/objectives), such as the reward of chosen answers.
+struct ObjectiveStatistic {
+  std::string name;
+  double value = 0;
+};
+
 // The step of one adapter, of several that are trained together.
 struct AdapterRecord {
   std::string name;
@@ -50,6 +56,7 @@ struct StepRecord {
   double grad_norm = 0;
   double learning_rate = 0;
   std::int64_t num_examples = 0;
+  std::int64_t num_groups = 0;  // of a store with groups, else 0
   std::int64_t num_tokens = 0;  // real tokens, without padding
   std::int64_t num_loss_tokens = 0;
   std::int64_t num_padding_tokens = 0;  // computed rows without a real token
@@ -93,6 +100,8 @@ struct StepRecord {
   std::string slowest_phase = {};
   // For each source with tokens in the step. Empty when the data has a single source.
   std::vector<SourceLoss> loss_by_source = {};
+  // Of an objective of groups. Statistics that the step has no examples of are left out.
+  std::vector<ObjectiveStatistic> objective = {};
   std::optional<ExpertLoad> experts = {};  // for a model with experts
   // Of those that have a step. `loss` is then the mean of theirs, `grad_norm` that of all, and
   // `learning_rate` that of the first adapter. Empty when several are not trained.
@@ -102,11 +111,13 @@ struct StepRecord {
 struct EvaluationRecord {
   std::int64_t step = 0;
   double loss = 0;
-  double perplexity = 0;
+  std::optional<double> perplexity = {};  // nothing for an objective of groups
   std::int64_t num_examples = 0;
+  std::int64_t num_groups = 0;
   std::int64_t num_tokens = 0;
   std::int64_t num_loss_tokens = 0;
-  std::vector<SourceLoss> loss_by_source = {};  // as in StepRecord
+  std::vector<SourceLoss> loss_by_source = {};     // as in StepRecord
+  std::vector<ObjectiveStatistic> objective = {};  // as in StepRecord
   // When evaluation sets have names: the name of this set, and the records of all sets in the order
   // of the configuration. This record is that of the set whose loss decides.
   std::string set = {};

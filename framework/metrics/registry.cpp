@@ -43,6 +43,11 @@ void set_sources(prometheus::Family<prometheus::Gauge>& family,
   for (const SourceLoss& loss : losses) family.Add({{"source", loss.source}}).Set(loss.loss);
 }
 
+void set_statistics(prometheus::Family<prometheus::Gauge>& family,
+                    const std::vector<ObjectiveStatistic>& statistics) {
+  for (const ObjectiveStatistic& one : statistics) family.Add({{"name", one.name}}).Set(one.value);
+}
+
 }  // namespace
 
 MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
@@ -66,7 +71,9 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
                   .loss_by_source = family("packtrain_validation_loss_by_source",
                                            "Loss of the latest evaluation, by source"),
                   .loss_by_set = family("packtrain_validation_loss_by_set",
-                                        "Loss of the latest evaluation, by evaluation set")},
+                                        "Loss of the latest evaluation, by evaluation set"),
+                  .objective = family("packtrain_validation_objective",
+                                      "Statistics of the latest evaluation's objective, by name")},
       experts_{
           .auxiliary_loss =
               family("packtrain_auxiliary_loss",
@@ -88,6 +95,8 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
                                   "Learning rate of the adapter's latest step")},
       loss_by_source_(family("packtrain_loss_by_source",
                              "Training loss of the latest step with tokens of the source")),
+      objective_(
+          family("packtrain_objective", "Statistics of the objective in the latest step, by name")),
       evaluate_command_(family("packtrain_evaluate_command",
                                "Latest number that run.evaluate_command printed, by name")) {
   for (const MetricField& field : step_fields()) {
@@ -156,8 +165,9 @@ void MetricsRegistry::AdapterMetrics::set(const AdapterRecord& record) {
 
 void MetricsRegistry::EvaluationMetrics::set(const EvaluationRecord& record) {
   loss.Set(record.loss);
-  perplexity.Set(record.perplexity);
+  if (record.perplexity) perplexity.Set(*record.perplexity);
   set_sources(loss_by_source, record.loss_by_source);
+  set_statistics(objective, record.objective);
   for (const EvaluationRecord& one : record.all_sets) {
     loss_by_set.Add({{"set", one.set}}).Set(one.loss);
   }
@@ -175,6 +185,7 @@ void MetricsRegistry::step(const StepRecord& record) {
     }
   }
   set_sources(loss_by_source_, record.loss_by_source);
+  set_statistics(objective_, record.objective);
   if (record.experts) experts_.set(*record.experts);
   for (const AdapterRecord& adapter : record.adapters) adapters_.set(adapter);
   num_steps_.Increment();

@@ -47,12 +47,14 @@ class MetricsRegistry {
     void set(const AdapterRecord& record);
   };
 
-  // The latest evaluation. The two families have a gauge for each source and set.
+  // The latest evaluation. The families have a gauge for each source, set
+  // and statistic.
   struct EvaluationMetrics {
     prometheus::Gauge& loss;
     prometheus::Gauge& perplexity;
     prometheus::Family<prometheus::Gauge>& loss_by_source;
     prometheus::Family<prometheus::Gauge>& loss_by_set;
+    prometheus::Family<prometheus::Gauge>& objective;  // of the deciding set
 
     void set(const EvaluationRecord& record);
   };
@@ -76,6 +78,7 @@ class MetricsRegistry {
   AdapterMetrics adapters_;
   // One gauge for each source, created in the first step that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;
+  prometheus::Family<prometheus::Gauge>& objective_;         // one gauge for each statistic
   prometheus::Family<prometheus::Gauge>& evaluate_command_;  // one gauge for each name
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "framework/core/units.h"
@@ -37,11 +38,24 @@ std::string memory_of(const StepRecord& record) {
   return fmt::format("  mem {:.1f} GiB", static_cast<double>(record.peak_memory_bytes) / kGibibyte);
 }
 
+// "  accuracy 0.75  margin 0.31". Empty without an objective of groups.
+std::string rewards_of(const std::vector<ObjectiveStatistic>& statistics) {
+  std::string text;
+  for (const auto& [name, shown] :
+       {std::pair("reward_accuracy", "accuracy"), std::pair("reward_margin", "margin"),
+        std::pair("clip_fraction_high", "clipped")}) {
+    const auto found = std::ranges::find(statistics, name, &ObjectiveStatistic::name);
+    if (found != statistics.end()) text += fmt::format("  {} {:.3g}", shown, found->value);
+  }
+  return text;
+}
+
 std::vector<Piece> pieces_of(const StepRecord& record, std::int64_t total_steps,
                              double seconds_left) {
   std::vector<Piece> pieces = {
       {place_of(record.step, total_steps), 0},
       {fmt::format("  loss {:#.4g}", record.loss), 1},
+      {rewards_of(record.objective), 2},
       {fmt::format("  norm {:.3g}", record.grad_norm), 7},
       {fmt::format("  lr {:.3g}", record.learning_rate), 8},
       {fmt::format("  {} tok/s", short_count(record.tokens_per_second)), 3},
@@ -110,9 +124,10 @@ std::string format_step_line(const StepRecord& record, std::int64_t total_steps,
 
 std::string format_evaluation_line(const EvaluationRecord& record) {
   return fmt::format(
-      "step {}  validation loss {}{:#.4g}  perplexity {:#.4g}  {} examples  {} tokens", record.step,
-      record.set.empty() ? "" : record.set + " ", record.loss, record.perplexity,
-      short_count(static_cast<double>(record.num_examples)),
+      "step {}  validation loss {}{:#.4g}{}{}  {} examples  {} tokens", record.step,
+      record.set.empty() ? "" : record.set + " ", record.loss,
+      record.perplexity ? fmt::format("  perplexity {:#.4g}", *record.perplexity) : "",
+      rewards_of(record.objective), short_count(static_cast<double>(record.num_examples)),
       short_count(static_cast<double>(record.num_tokens)));
 }
 

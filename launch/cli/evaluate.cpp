@@ -20,11 +20,13 @@ namespace packtrain {
 namespace {
 
 nlohmann::ordered_json to_json(const EvaluationRecord& record) {
-  nlohmann::ordered_json json = {{"loss", record.loss},
-                                 {"perplexity", record.perplexity},
-                                 {"num_examples", record.num_examples},
-                                 {"num_tokens", record.num_tokens},
-                                 {"num_loss_tokens", record.num_loss_tokens}};
+  nlohmann::ordered_json json = {{"loss", record.loss}};
+  if (record.perplexity) json["perplexity"] = *record.perplexity;
+  json["num_examples"] = record.num_examples;
+  if (record.num_groups > 0) json["num_groups"] = record.num_groups;
+  json["num_tokens"] = record.num_tokens;
+  json["num_loss_tokens"] = record.num_loss_tokens;
+  for (const ObjectiveStatistic& one : record.objective) json["objective"][one.name] = one.value;
   for (const SourceLoss& loss : record.loss_by_source) {
     json["loss_by_source"][loss.source] = loss.loss;
   }
@@ -35,9 +37,14 @@ nlohmann::ordered_json to_json(const EvaluationRecord& record) {
 
 std::string to_text(const EvaluationRecord& record) {
   std::string text = record.set.empty() ? "" : record.set + "  ";
-  text += fmt::format("loss {:.6f}  perplexity {:.4f}  {} examples, {} tokens, {} loss tokens\n",
-                      record.loss, record.perplexity, record.num_examples, record.num_tokens,
-                      record.num_loss_tokens);
+  text += fmt::format("loss {:.6f}", record.loss);
+  if (record.perplexity) text += fmt::format("  perplexity {:.4f}", *record.perplexity);
+  if (record.num_groups > 0) text += fmt::format("  {} groups,", record.num_groups);
+  text += fmt::format("  {} examples, {} tokens, {} loss tokens\n", record.num_examples,
+                      record.num_tokens, record.num_loss_tokens);
+  for (const ObjectiveStatistic& one : record.objective) {
+    text += fmt::format("  {:<22} {:.6f}\n", one.name, one.value);
+  }
   for (const SourceLoss& loss : record.loss_by_source) {
     text += fmt::format("  loss {:.6f}  {}\n", loss.loss, loss.source);
   }

@@ -16,9 +16,10 @@ SlotOptions slot_options(const ShardingOptions& options, const ProcessMesh& mesh
           mesh.replicate.size};
 }
 
-ShardingStreams make_streams(Device& device, int num_events) {
+ShardingStreams make_streams(Device& device, int num_events, std::shared_ptr<Stream> compute) {
   ShardingStreams streams;
-  streams.compute = device.make_stream(StreamKind::kCompute);
+  streams.compute = compute != nullptr ? std::move(compute)
+                                       : std::shared_ptr(device.make_stream(StreamKind::kCompute));
   streams.gather = device.make_stream(StreamKind::kGather);
   streams.reduce = device.make_stream(StreamKind::kReduce);
   for (int e = 0; e < num_events; ++e) streams.events.push_back(device.make_event());
@@ -38,7 +39,7 @@ ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& d
       parameters_(table_, slots_, ranks_, *storage_, streams_),
       executor_({blocks_, ranks_, table_, slots_, *storage_, streams_, operator_options_, device},
                 options),
-      streams_(make_streams(device, slots_.num_events())),
+      streams_(make_streams(device, slots_.num_events(), options.compute)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   begin_step(/*num_micro_batches=*/1);
   if (options.self_test) test_collectives({*storage_, table_, slots_, ranks_, streams_});

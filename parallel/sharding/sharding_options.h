@@ -2,8 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <vector>
 
+#include "framework/device/device.h"
 #include "parallel/sharding/optimizer_state.h"
 
 namespace packtrain {
@@ -20,6 +22,9 @@ struct ShardingOptions {
   bool check_gathers = false;  // compare checksums of gathered weights after each pass
   // Keep the inputs of all blocks but the last two in host memory from forward to backward.
   bool offload_inputs = false;
+  // The compute stream of another model of the run, so that their work is in one order. Null: the
+  // model has its own.
+  std::shared_ptr<Stream> compute = nullptr;
 };
 
 }  // namespace packtrain

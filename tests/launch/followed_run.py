@@ -18,13 +18,15 @@ TOOL = [sys.executable, str(REPO / "launch" / "python" / "follow.py")]
 def step_line(step, loss):
     return {"step": step, "loss": loss, "grad_norm": 1.0, "step_time_s": 0.5, "fill": 0.75,
             "peak_memory_bytes": 2**31, "num_failed_saves": 0, "slowest_phase": "data", "expert_tokens": [1, 2],
-            "loss_by_source": {"web": loss and loss + 1},
+            "loss_by_source": {"web": loss and loss + 1}, "objective": {"reward_margin": 0.5},
             "adapters": {"de": {"loss": loss, "grad_norm": 2.0, "learning_rate": 0.5, "num_tokens": 9}}}
 
 
 COMMAND = {"step": 1, "evaluate_command": {"accuracy": 0.25}}  # comes after lines of later steps
 EVALUATION = {"step": 2, "validation_loss": 2.5, "validation_perplexity": 12.25, "validation_set": "code",
-              "validation_sets": {"code": {"loss": 2.5, "perplexity": 12.25, "num_tokens": 7}}}
+              "validation_objective": {"reward_accuracy": 0.75},
+              "validation_sets": {"code": {"loss": 2.5, "perplexity": 12.25, "num_tokens": 7,
+                                           "objective": {"reward_accuracy": 0.75}}}}
 
 
 class Run:

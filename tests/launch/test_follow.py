@@ -42,11 +42,13 @@ def test_every_number_of_a_line_is_a_scalar_of_its_step(tmp_path):
     assert first[0] == 1 and first[2] == {
         "train/loss": 3.5, "train/grad_norm": 1.0, "speed/step_time_s": 0.5, "batch/fill": 0.75,
         "memory/peak_memory_bytes": 2**31, "run/num_failed_saves": 0, "train/loss_by_source/web": 4.5,
+        "objective/reward_margin": 0.5,
         "adapters/de/loss": 3.5, "adapters/de/grad_norm": 2.0, "adapters/de/learning_rate": 0.5}
     assert second[0] == 2 and math.isnan(second[2]["train/loss"])
     assert evaluation[0] == 2 and evaluation[2] == {
         "validation/loss": 2.5, "validation/perplexity": 12.25, "validation/code/loss": 2.5,
-        "validation/code/perplexity": 12.25}
+        "validation/code/perplexity": 12.25, "validation/reward_accuracy": 0.75,
+        "validation/code/reward_accuracy": 0.75}
     assert second[1] - first[1] == pytest.approx(0.5), "the time that the step took"
 
 

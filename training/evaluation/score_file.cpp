@@ -95,6 +95,11 @@ void write(const std::string& path, std::span<const TensorToWrite> tensors,
 
 }  // namespace
 
+std::string scored_data(const TokenStore& store) {
+  const std::string content = store.content_digest();
+  return content.empty() ? store.fingerprint() : content;
+}
+
 bool has_scores(const std::string& path, const ScoreIdentity& identity, Communicator& control) {
   const auto look = [&]() -> std::string {
     if (!fs::exists(path)) return "";

@@ -21,6 +21,10 @@ namespace packtrain {
 // Keys and values that decide whether a file is of the same model and data.
 using ScoreIdentity = std::map<std::string, std::string>;
 
+// The key of ScoreIdentity that names the data, and its value for a store.
+inline constexpr const char* kScoresDataKey = "data";
+std::string scored_data(const TokenStore& store);
+
 // True if the file exists with this identity. Collective: rank 0 looks. Throws Error(kData) when it
 // has another identity, with the first key that differs, or is no such file.
 bool has_scores(const std::string& path, const ScoreIdentity& identity, Communicator& control);

@@ -34,12 +34,11 @@ std::string settings_digest(const LoadedEvaluation& loaded, bool with_adapter) {
 
 ScoreIdentity identity_of(const std::string& model, const std::string& settings,
                           const std::string& set, const TokenStore& store) {
-  const std::string content = store.content_digest();
   return {{"format", "packtrain log-probabilities 1"},
           {"model", model},
           {"model_settings", settings},
           {"set", set},
-          {"data", content.empty() ? store.fingerprint() : content}};
+          {kScoresDataKey, scored_data(store)}};
 }
 
 std::string file_of(const std::string& out, const std::string& set, const TokenStore& store,

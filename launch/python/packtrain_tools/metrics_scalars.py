@@ -6,7 +6,7 @@ _GROUPS = {
     "train": ("loss", "grad_norm", "learning_rate", "epoch", "auxiliary_loss"),
     "speed": ("step_time_s", "tokens_per_second", "tokens_per_second_per_device",
               "model_tflops_per_device", "mfu"),
-    "batch": ("num_examples", "num_tokens", "num_loss_tokens", "num_padding_tokens",
+    "batch": ("num_examples", "num_groups", "num_tokens", "num_loss_tokens", "num_padding_tokens",
               "padding_fraction", "fill", "token_imbalance", "cost_imbalance"),
     "experts": ("expert_load_max", "expert_load_min"),
 }
@@ -30,9 +30,14 @@ def _evaluation_scalars(line: dict) -> dict:
                if key.startswith("validation_") and not isinstance(value, (dict, str))}
     for source, loss in line.get("validation_loss_by_source", {}).items():
         scalars[f"validation/loss_by_source/{source}"] = loss
+    for statistic, value in line.get("validation_objective", {}).items():
+        scalars[f"validation/{statistic}"] = value
     for name, numbers in line.get("validation_sets", {}).items():
         for key in ("loss", "perplexity"):
-            scalars[f"validation/{name}/{key}"] = numbers[key]
+            if key in numbers:
+                scalars[f"validation/{name}/{key}"] = numbers[key]
+        for statistic, value in numbers.get("objective", {}).items():
+            scalars[f"validation/{name}/{statistic}"] = value
     return scalars
 
 
@@ -47,6 +52,8 @@ def scalars_of(line: dict) -> dict[str, float]:
                    if key != "step" and not isinstance(value, (dict, list, str))}
         for source, loss in line.get("loss_by_source", {}).items():
             scalars[f"train/loss_by_source/{source}"] = loss
+        for statistic, value in line.get("objective", {}).items():
+            scalars[f"objective/{statistic}"] = value
         for name, numbers in line.get("adapters", {}).items():
             for key in ("loss", "grad_norm", "learning_rate"):
                 scalars[f"adapters/{name}/{key}"] = numbers[key]

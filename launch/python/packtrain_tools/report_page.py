@@ -117,6 +117,26 @@ def by_source_chart(run: RunFolder) -> Chart:
     return chart
 
 
+def _statistic(name: str, step: dict) -> float | None:
+    return step.get("objective", {}).get(name)
+
+
+def objective_charts(runs: Runs) -> list[Chart]:
+    """One for each statistic of an objective of groups, with the values of evaluations as marks."""
+    names = dict.fromkeys(name for run in runs for step in run.history.steps for name in step.get("objective", {}))
+    charts = []
+    for name in names:
+        chart = Chart(name.replace("_", " ").capitalize(), "line: training, marks: validation")
+        for run in runs:
+            points = over_steps(run, functools.partial(_statistic, name))
+            chart.lines.append(Line(run.name, smooth(points), run.colour))
+            marks = [(e["step"], e["validation_objective"][name]) for e in run.history.evaluations
+                     if name in e.get("validation_objective", {})]
+            chart.lines.append(Line(run.name, marks, run.colour, markers=True))
+        charts.append(chart)
+    return charts
+
+
 def any_value(runs: Runs, key: str, neutral: float) -> bool:
     return any(step.get(key, neutral) != neutral for run in runs for step in run.history.steps)
 
@@ -127,7 +147,7 @@ def curves(runs: Runs) -> str:
         return chart_of(runs, title, y_label,
                         lambda step: step[key] * factor if key in step else None, **more)
 
-    charts = [loss_chart(runs), validation_chart(runs), *command_charts(runs),
+    charts = [loss_chart(runs), validation_chart(runs), *objective_charts(runs), *command_charts(runs),
               plain("Throughput", "real tokens/s a device", "tokens_per_second_per_device",
                     from_zero=True)]
     if any_value(runs, "mfu", 0):

@@ -79,8 +79,11 @@ TEST(ConfigObjective, AReferenceThatCannotBeComputedIsRefused) {
                {"objective.reference is base (config.yaml:1:35)", "adapter.kind is none"});
   expect_parts(load_error(settings("kind: dpo, reference: model")),
                {"objective.reference_path is not given", "model.path"});
-  expect_parts(load_error(settings("kind: dpo, reference_path: a")),
+  expect_parts(load_error(settings("kind: dpo, reference_path: a", kAdapter)),
                {"objective.reference_path is a", "Set objective.reference: model"});
+  expect_parts(load_error(settings("kind: dpo, reference_path: a")),
+               {"objective.reference_path is a", "wanted 16 hexadecimal digits"});
+  EXPECT_NO_THROW(load(settings("kind: dpo, reference_path: 0123456789abcdef")));
   expect_parts(load_error(settings("kind: policy, reference: log_probs")),
                {"objective.beta is 0", "the loss has no reference"});
 }

@@ -93,6 +93,31 @@ TEST(StepJsonLine, HasLossesBySourceOnlyWhereThereAreSome) {
   EXPECT_EQ(ordered_json::parse(step_json_line(record))["loss_by_source"], expected);
 }
 
+TEST(StepJsonLine, HasStatisticsOnlyOfAnObjectiveOfGroups) {
+  StepRecord record = distinct_record();
+  EXPECT_FALSE(ordered_json::parse(step_json_line(record)).contains("objective"));
+  EXPECT_FALSE(ordered_json::parse(step_json_line(record)).contains("num_groups"));
+  record.num_groups = 3;
+  record.objective = {{"reward_margin", 0.25}, {"reward_accuracy", 0.5}};
+  const ordered_json line = ordered_json::parse(step_json_line(record));
+  const ordered_json expected = {{"reward_margin", 0.25}, {"reward_accuracy", 0.5}};
+  EXPECT_EQ(line["objective"], expected);
+  EXPECT_EQ(line["num_groups"], 3);
+}
+
+TEST(EvaluationJsonLine, HasStatisticsInPlaceOfAPerplexityForGroups) {
+  EvaluationRecord record = {.step = 4, .loss = 0.5, .num_groups = 7};
+  record.objective = {{"reward_accuracy", 0.75}};
+  record.set = "pairs";
+  record.all_sets = {record};
+  const ordered_json line = ordered_json::parse(evaluation_json_line(record));
+  EXPECT_FALSE(line.contains("validation_perplexity"));
+  EXPECT_EQ(line["validation_num_groups"], 7);
+  EXPECT_EQ(line["validation_objective"]["reward_accuracy"], 0.75);
+  EXPECT_FALSE(line["validation_sets"]["pairs"].contains("perplexity"));
+  EXPECT_EQ(line["validation_sets"]["pairs"]["objective"]["reward_accuracy"], 0.75);
+}
+
 TEST(StepJsonLine, IsOneLine) {
   EXPECT_EQ(step_json_line(distinct_record()).find('\n'), std::string::npos);
 }
@@ -175,6 +200,13 @@ TEST(StepLine, IsShortAndComplete) {
   EXPECT_EQ(format_step_line(distinct_record(), 400, 194),
             "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  24.0k tok/s  mfu 41.2 %  "
             "fill 97 %  imbalance 12.5 %  comm 4.0 %  mem 65.2 GiB  3 min 14 s left");
+}
+
+TEST(StepLine, HasTheAccuracyAndTheMarginOfPairs) {
+  StepRecord record = distinct_record();
+  record.objective = {{"rewards_chosen", 1}, {"reward_margin", 0.3125}, {"reward_accuracy", 0.75}};
+  EXPECT_EQ(format_step_line(record, 0, -1, 60),
+            "step 12  loss 3.214  accuracy 0.75  margin 0.312");
 }
 
 TEST(StepLine, LeavesOutWhatIsUnknown) {

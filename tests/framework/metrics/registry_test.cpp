@@ -175,6 +175,21 @@ TEST(MetricsRegistry, ShowsTheLatestLossOfEachSource) {
   EXPECT_TRUE(has("packtrain_validation_loss_by_source", "web", "3.5")) << page;
 }
 
+TEST(MetricsRegistry, ShowsTheLatestStatisticsOfTheObjective) {
+  MetricsRegistry registry = labelled_registry();
+  StepRecord record = distinct_record();
+  record.objective = {{"reward_margin", 0.25}, {"reward_accuracy", 0.5}};
+  registry.step(record);
+  EvaluationRecord evaluated;
+  evaluated.objective = {{"reward_margin", 0.75}};
+  registry.evaluation(evaluated);
+  const std::string page = registry.page();
+  EXPECT_TRUE(has_sample(page, "packtrain_objective", "name=\"reward_margin\"", "0.25")) << page;
+  EXPECT_TRUE(has_sample(page, "packtrain_objective", "name=\"reward_accuracy\"", "0.5")) << page;
+  EXPECT_TRUE(has_sample(page, "packtrain_validation_objective", "name=\"reward_margin\"", "0.75"))
+      << page;
+}
+
 TEST(MetricsRegistry, CountsTheTokensOfEachExpert) {
   MetricsRegistry registry = labelled_registry();
   EXPECT_EQ(registry.page().find("expert=\""), std::string::npos);
