@@ -1,5 +1,5 @@
-// Groups of a store: examples that belong together, such as a chosen and a rejected answer to one
-// prompt. A group's examples are consecutive and in one shard.
+// Groups of a store: examples that belong together, such as the answers to one prompt. A group's
+// examples are consecutive and in one shard.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ inline constexpr const char* kGroupsKey = "groups";
 inline constexpr const char* kTokenColumnsKey = "token_columns";
 
 enum class GroupKind : std::uint8_t {
-  kPairs,   // a chosen and a rejected example, in this order
-  kJudged,  // one example, desirable or undesirable
+  kPairs,     // a chosen and a rejected example, in this order
+  kJudged,    // one example, desirable or undesirable
+  kRollouts,  // one or more answers that a policy wrote for one prompt
 };
 
 // Values of the column group_role.
-enum class GroupRole : std::uint8_t { kChosen, kRejected, kDesirable, kUndesirable };
+enum class GroupRole : std::uint8_t { kChosen, kRejected, kDesirable, kUndesirable, kRollout };
 
 // True for examples that next-token training would learn. The others show what is worse.
 inline bool is_learned(GroupRole role) {

@@ -1,6 +1,7 @@
 #include "framework/data/group_format.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -13,32 +14,34 @@ namespace {
 
 using Json = ManifestReader::Json;
 
-constexpr std::array<const char*, 2> kKinds{"pairs", "judged"};
-constexpr std::array<const char*, 4> kRoles{"chosen", "rejected", "desirable", "undesirable"};
+constexpr std::array<const char*, 3> kKinds{"pairs", "judged", "rollouts"};
+constexpr std::array<const char*, 5> kRoles{"chosen", "rejected", "desirable", "undesirable",
+                                            "rollout"};
 constexpr std::size_t kMaxNameLength = 64;
 
 GroupKind kind_named(const ManifestReader& reader, const std::string& name) {
   const auto found = std::ranges::find(kKinds, name);
   if (found == kKinds.end()) {
-    reader.fail(fmt::format("'kind' of '{}' is '{}', wanted 'pairs' or 'judged'", kGroupsKey,
-                            name.substr(0, 80)),
+    reader.fail(fmt::format("'kind' of '{}' is '{}', wanted '{}'", kGroupsKey, name.substr(0, 80),
+                            fmt::join(kKinds, "' or '")),
                 kUseANewerVersion);
   }
   return static_cast<GroupKind>(found - kKinds.begin());
 }
 
-std::string fault_of_roles(const ShardColumns& columns, GroupKind kind, std::int64_t begin) {
-  const auto roles = columns.group_role.subspan(static_cast<std::size_t>(begin));
-  if (kind == GroupKind::kPairs) {
-    const bool is_pair = roles[0] == static_cast<std::uint8_t>(GroupRole::kChosen) &&
-                         roles[1] == static_cast<std::uint8_t>(GroupRole::kRejected);
-    return is_pair ? ""
-                   : fmt::format("roles {} and {}, wanted 0 (chosen) and 1 (rejected)", roles[0],
-                                 roles[1]);
+// Why the bytes of a shard are not the roles of one group.
+std::string fault_of_bytes(std::span<const std::uint8_t> bytes, GroupKind kind) {
+  constexpr std::ptrdiff_t kShown = 8;
+  std::vector<GroupRole> roles;
+  for (const std::uint8_t byte : bytes) {
+    if (byte >= kRoles.size()) return fmt::format("has the role {}, wanted 0..4", byte);
+    roles.push_back(static_cast<GroupRole>(byte));
   }
-  const bool is_judged = roles[0] == static_cast<std::uint8_t>(GroupRole::kDesirable) ||
-                         roles[0] == static_cast<std::uint8_t>(GroupRole::kUndesirable);
-  return is_judged ? "" : fmt::format("role {}, wanted 2 (desirable) or 3 (undesirable)", roles[0]);
+  const std::string fault = fault_of_roles(kind, roles);
+  if (fault.empty()) return {};
+  const auto shown = bytes.first(static_cast<std::size_t>(std::min(std::ssize(bytes), kShown)));
+  return fmt::format("its group of {} has the roles {}{}, {}", bytes.size(), fmt::join(shown, ", "),
+                     shown.size() < bytes.size() ? ", ..." : "", fault);
 }
 
 }  // namespace
@@ -66,9 +69,39 @@ std::optional<GroupRole> role_named(std::string_view name) {
   return static_cast<GroupRole>(found - kRoles.begin());
 }
 
+GroupKind kind_of(GroupRole role) {
+  switch (role) {
+    case GroupRole::kChosen:
+    case GroupRole::kRejected:
+      return GroupKind::kPairs;
+    case GroupRole::kDesirable:
+    case GroupRole::kUndesirable:
+      return GroupKind::kJudged;
+    case GroupRole::kRollout:
+      break;
+  }
+  return GroupKind::kRollouts;
+}
+
 bool has_role(GroupKind kind, GroupRole role) {
-  const bool is_of_pairs = role == GroupRole::kChosen || role == GroupRole::kRejected;
-  return is_of_pairs == (kind == GroupKind::kPairs);
+  return kind_of(role) == kind;
+}
+
+std::string fault_of_roles(GroupKind kind, std::span<const GroupRole> roles) {
+  const bool is_pair =
+      roles.size() == 2 && roles[0] == GroupRole::kChosen && roles[1] == GroupRole::kRejected;
+  const bool are_of_kind = !roles.empty() && std::ranges::all_of(roles, [&](GroupRole role) {
+    return has_role(kind, role);
+  });
+  switch (kind) {
+    case GroupKind::kPairs:
+      return is_pair ? "" : "wanted 0 (chosen) and 1 (rejected)";
+    case GroupKind::kJudged:
+      return are_of_kind && roles.size() == 1 ? "" : "wanted one, 2 (desirable) or 3 (undesirable)";
+    case GroupKind::kRollouts:
+      break;
+  }
+  return are_of_kind ? "" : "wanted at least one, each 4 (rollout)";
 }
 
 std::string tensor_of_column(const std::string& name) {
@@ -128,13 +161,13 @@ std::string fault_of_group(const ShardColumns& columns, const GroupInfo& info, s
                            std::int64_t first_example) {
   const std::int64_t begin = columns.group_offsets[static_cast<std::size_t>(group)];
   const std::int64_t end = columns.group_offsets[static_cast<std::size_t>(group) + 1];
-  const std::int64_t wanted = info.kind == GroupKind::kPairs ? 2 : 1;
-  if (begin < 0 || end > std::ssize(columns.group_role) || end - begin != wanted) {
-    return fmt::format("group {} of the shard has the examples from {} to {}, wanted {}", group,
-                       begin, end, wanted);
+  if (begin < 0 || end <= begin || end > std::ssize(columns.group_role)) {
+    return fmt::format("group {} of the shard has the examples from {} to {}", group, begin, end);
   }
-  const std::string fault = fault_of_roles(columns, info.kind, begin);
-  if (!fault.empty()) return fmt::format("example {}: has {}", first_example + begin, fault);
+  const auto bytes = columns.group_role.subspan(static_cast<std::size_t>(begin),
+                                                static_cast<std::size_t>(end - begin));
+  const std::string fault = fault_of_bytes(bytes, info.kind);
+  if (!fault.empty()) return fmt::format("example {}: {}", first_example + begin, fault);
   if (info.has_margins && !std::isfinite(columns.margin[static_cast<std::size_t>(group)])) {
     return fmt::format("example {}: the margin of its group is {}, wanted a finite number",
                        first_example + begin, columns.margin[static_cast<std::size_t>(group)]);

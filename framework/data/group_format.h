@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +16,14 @@ namespace packtrain {
 
 inline constexpr std::size_t kMaxTokenColumns = 16;
 
-const char* name_of(GroupKind kind);  // "pairs", "judged"
+const char* name_of(GroupKind kind);  // "pairs", "judged", "rollouts"
 const char* name_of(GroupRole role);  // "chosen", ...
 std::optional<GroupRole> role_named(std::string_view name);
-// True when groups of this kind have examples of this role.
-bool has_role(GroupKind kind, GroupRole role);
+// The kind of groups that have examples of this role.
+GroupKind kind_of(GroupRole role);
+bool has_role(GroupKind kind, GroupRole role);  // kind_of(role) == kind
+// Why these are not the roles of one group of this kind, in their order. Empty when they are.
+std::string fault_of_roles(GroupKind kind, std::span<const GroupRole> roles);
 
 // The name of a tensor of a shard file. The prefix keeps it apart from the other tensors.
 std::string tensor_of_column(const std::string& name);

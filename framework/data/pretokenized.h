@@ -1,12 +1,15 @@
 // Token stores from pretokenized JSONL. A line is one example, an object with two keys.
 //   input_ids: [id, ...]           At least one id, each in 0..vocab_size-1.
 //   labels:    [id or -100, ...]   Optional. As long as input_ids, each its id or -100.
-// A label says whether its own token is supervised, without a shift. Without labels every token is
-// supervised. Columns of tokens, which the caller names, are further lists of numbers of the same
-// length. Other keys and empty lines are ignored. A line has at most kMaxLineBytes.
+// A label says whether its own token is supervised, without a shift. `loss_mask`, a list of 0 and
+// 1, may take their place. Without either every token is supervised. Columns of tokens, which the
+// caller names, are further lists of numbers of the same length. A number in place of a list is the
+// value of all supervised tokens. Other keys and empty lines are ignored. A line has at most
+// kMaxLineBytes.
 // Or a line is one group (example_groups.h): {"chosen": EXAMPLE, "rejected": EXAMPLE}, or
-// {"desirable": EXAMPLE} and {"undesirable": EXAMPLE}, each EXAMPLE such an object with labels.
-// `margin`, a number, is optional. All lines have the form of the first one.
+// {"desirable": EXAMPLE} and {"undesirable": EXAMPLE}, or {"rollouts": [EXAMPLE, ...]}. Each
+// EXAMPLE is such an object with labels. `margin`, a number, is optional for pairs and judged
+// answers. All lines have the form of the first one.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace packtrain {
@@ -24,21 +25,25 @@ std::int64_t integer(const dom::element& element, const char* column, std::size_
   return value;
 }
 
-// The list with this key, if there is one. A key may occur once.
+// The list with this key, if there is one.
 std::optional<dom::array> list_of(const dom::object& object, std::string_view key,
                                   const char* wanted) {
-  std::optional<dom::array> found;
-  for (const dom::key_value_pair field : object) {
-    if (field.key != key) continue;
-    if (found) fail(fmt::format("has the key '{}' twice", key));
-    dom::array list;
-    if (field.value.get(list)) {
-      fail(fmt::format("'{}' is {:.80}, wanted a list of {}", key, simdjson::to_string(field.value),
-                       wanted));
-    }
-    found = list;
+  const auto found = value_of(object, key);
+  if (!found) return {};
+  dom::array list;
+  if (found->get(list)) {
+    fail(fmt::format("'{}' is {:.80}, wanted a list of {}", key, simdjson::to_string(*found),
+                     wanted));
   }
-  return found;
+  return list;
+}
+
+float finite(const dom::element& element, const std::string& name) {
+  double value = 0;
+  if (element.get(value) || !std::isfinite(static_cast<float>(value))) {
+    fail(fmt::format("{} is {:.80}, wanted a finite number", name, simdjson::to_string(element)));
+  }
+  return static_cast<float>(value);
 }
 
 void check_size(std::string_view name, std::size_t size, std::size_t wanted) {
@@ -48,23 +53,36 @@ void check_size(std::string_view name, std::size_t size, std::size_t wanted) {
 
 }  // namespace
 
+std::optional<dom::element> value_of(const dom::object& object, std::string_view key) {
+  std::optional<dom::element> found;
+  for (const dom::key_value_pair field : object) {
+    if (field.key != key) continue;
+    if (found) fail(fmt::format("has the key '{}' twice", key));
+    found = field.value;
+  }
+  return found;
+}
+
 void PretokenizedExample::read(const dom::object& object) {
   const auto ids = list_of(object, "input_ids", "ids");
   const auto labels = list_of(object, "labels", "ids");
+  const auto bits = list_of(object, "loss_mask", "0 and 1");
   if (!ids) fail("lacks the key 'input_ids'");
   read_ids(*ids);
-  has_labels_ = labels.has_value();
+  has_labels_ = labels || bits;
   if (labels) {
     read_labels(*labels);
+  } else if (bits) {
+    read_mask(*bits);
   } else {
     loss_mask_.assign(input_ids_.size(), 1);
   }
-  for (std::size_t number = 0; number < names_.size(); ++number) {
-    const auto values = list_of(object, names_[number], "numbers");
-    if (!values)
-      fail(fmt::format("lacks the key '{}', which --token-column names", names_[number]));
-    read_column(*values, number);
-  }
+  for (std::size_t number = 0; number < names_.size(); ++number) read_column(object, number);
+}
+
+std::size_t PretokenizedExample::num_prompt_tokens() const {
+  const auto first = std::ranges::find_if(loss_mask_, [](std::uint8_t byte) { return byte != 0; });
+  return static_cast<std::size_t>(first - loss_mask_.begin());
 }
 
 void PretokenizedExample::read_ids(const Array& ids) {
@@ -97,18 +115,35 @@ void PretokenizedExample::read_labels(const Array& labels) {
   check_size("labels", loss_mask_.size(), input_ids_.size());
 }
 
-void PretokenizedExample::read_column(const Array& values, std::size_t number) {
+void PretokenizedExample::read_mask(const Array& bits) {
+  loss_mask_.clear();
+  for (const dom::element element : bits) {
+    const std::int64_t bit = integer(element, "loss_mask", loss_mask_.size());
+    if (bit != 0 && bit != 1) {
+      fail(fmt::format("loss_mask[{}] is {}, wanted 0 or 1", loss_mask_.size(), bit));
+    }
+    loss_mask_.push_back(static_cast<std::uint8_t>(bit));
+  }
+  check_size("loss_mask", loss_mask_.size(), input_ids_.size());
+}
+
+// A list with a value for each id, or a number for all supervised ones.
+void PretokenizedExample::read_column(const dom::object& object, std::size_t number) {
+  const std::string& name = names_[number];
+  const auto found = value_of(object, name);
+  if (!found) fail(fmt::format("lacks the key '{}', which --token-column names", name));
   std::vector<float>& column = columns_[number];
   column.clear();
-  for (const dom::element element : values) {
-    double value = 0;
-    if (element.get(value) || !std::isfinite(static_cast<float>(value))) {
-      fail(fmt::format("{}[{}] is {:.80}, wanted a finite number", names_[number], column.size(),
-                       simdjson::to_string(element)));
-    }
-    column.push_back(static_cast<float>(value));
+  if (found->is_number()) {
+    const float value = finite(*found, name);
+    for (const std::uint8_t byte : loss_mask_) column.push_back(byte == 0 ? 0.0F : value);
+    return;
   }
-  check_size(names_[number], column.size(), input_ids_.size());
+  const auto values = list_of(object, name, "numbers");
+  for (const dom::element element : *values) {
+    column.push_back(finite(element, fmt::format("{}[{}]", name, column.size())));
+  }
+  check_size(name, column.size(), input_ids_.size());
 }
 
 }  // namespace packtrain

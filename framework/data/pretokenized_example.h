@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace packtrain {
@@ -17,6 +18,10 @@ class LineFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+// The value of a key, if there is one. Throws LineFault for a key that occurs twice.
+std::optional<simdjson::dom::element> value_of(const simdjson::dom::object& object,
+                                               std::string_view key);
 
 class PretokenizedExample {
  public:
@@ -31,13 +36,16 @@ class PretokenizedExample {
   std::span<const std::uint8_t> loss_mask() const { return loss_mask_; }
   std::span<const float> column(std::size_t number) const { return columns_[number]; }
   bool has_labels() const { return has_labels_; }  // false: every token is supervised
+  // The number of ids before the first supervised one.
+  std::size_t num_prompt_tokens() const;
 
  private:
   using Array = simdjson::dom::array;
 
   void read_ids(const Array& ids);
   void read_labels(const Array& labels);
-  void read_column(const Array& values, std::size_t number);
+  void read_mask(const Array& bits);
+  void read_column(const simdjson::dom::object& object, std::size_t number);
 
   std::int64_t vocab_size_;
   const std::vector<std::string>& names_;

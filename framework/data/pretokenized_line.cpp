@@ -17,7 +17,9 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::string_view kMarginKey = "margin";
-constexpr std::array kAllRoles{GroupRole::kChosen, GroupRole::kRejected, GroupRole::kDesirable,
+constexpr std::string_view kRolloutsKey = "rollouts";  // a list of examples
+// Keys of one example each.
+constexpr std::array kKeyRoles{GroupRole::kChosen, GroupRole::kRejected, GroupRole::kDesirable,
                                GroupRole::kUndesirable};
 
 [[noreturn]] void fail_line(const std::string& fault) {
@@ -36,17 +38,6 @@ dom::object object_of(dom::parser& parser, std::vector<char>& padded, std::strin
   return object;
 }
 
-// The value of a key, which may occur once.
-std::optional<dom::element> value_of(const dom::object& object, std::string_view key) {
-  std::optional<dom::element> found;
-  for (const dom::key_value_pair field : object) {
-    if (field.key != key) continue;
-    if (found) fail_line(fmt::format("has the key '{}' twice", key));
-    found = field.value;
-  }
-  return found;
-}
-
 bool has_key(const dom::object& object, std::string_view key) {
   return value_of(object, key).has_value();
 }
@@ -54,6 +45,12 @@ bool has_key(const dom::object& object, std::string_view key) {
 bool has_label(const PretokenizedExample& example) {
   const auto mask = example.loss_mask().subspan(1);
   return std::ranges::any_of(mask, [](std::uint8_t byte) { return byte != 0; });
+}
+
+// The prompt: all tokens before the first label.
+bool has_same_prompt(const PretokenizedExample& first, const PretokenizedExample& second) {
+  return std::ranges::equal(first.input_ids().first(first.num_prompt_tokens()),
+                            second.input_ids().first(second.num_prompt_tokens()));
 }
 
 }  // namespace
@@ -65,12 +62,11 @@ PretokenizedForm form_of_line(std::string_view line) {
   try {
     const dom::object object = object_of(parser, padded, line);
     if (has_key(object, "input_ids")) return form;
-    for (const GroupRole role : kAllRoles) {
-      if (!has_key(object, name_of(role))) continue;
-      const bool is_of_pair = has_role(GroupKind::kPairs, role);
-      form.kind = is_of_pair ? GroupKind::kPairs : GroupKind::kJudged;
+    if (has_key(object, kRolloutsKey)) form.kind = GroupKind::kRollouts;
+    for (const GroupRole role : kKeyRoles) {
+      if (form.kind || !has_key(object, name_of(role))) continue;
+      form.kind = kind_of(role);
       form.has_margins = has_key(object, kMarginKey);
-      return form;
     }
   } catch (const LineFault&) {
     return {};  // parse() reports it
@@ -79,34 +75,65 @@ PretokenizedForm form_of_line(std::string_view line) {
 }
 
 PretokenizedLine::PretokenizedLine(std::int64_t vocab_size, PretokenizedForm form)
-    : form_(std::move(form)),
-      examples_(form_.kind == GroupKind::kPairs ? 2 : 1,
-                PretokenizedExample(vocab_size, form_.token_columns)) {}
+    : vocab_size_(vocab_size), form_(std::move(form)) {}
 
 void PretokenizedLine::parse(std::string_view line) {
   if (line.size() > kMaxLineBytes) {
     fail_line(fmt::format("the line has {} bytes, wanted at most {}", line.size(), kMaxLineBytes));
   }
   const dom::object object = object_of(parser_, padded_, line);
-  if (form_.kind) {
-    read_group(object);
+  roles_.clear();
+  num_examples_ = 0;
+  margin_.reset();
+  if (!form_.kind) {
+    next_example().read(object);
+  } else if (*form_.kind == GroupKind::kRollouts) {
+    read_rollouts(object);
   } else {
-    examples_[0].read(object);
+    read_answers(object);
   }
 }
 
-void PretokenizedLine::read_group(const Object& object) {
-  roles_.clear();
-  for (const GroupRole role : kAllRoles) {
+// Examples of earlier lines are read into again, so that their memory is kept.
+PretokenizedExample& PretokenizedLine::next_example() {
+  if (num_examples_ == examples_.size()) examples_.emplace_back(vocab_size_, form_.token_columns);
+  return examples_[num_examples_++];
+}
+
+void PretokenizedLine::read_rollouts(const Object& object) {
+  const auto value = value_of(object, kRolloutsKey);
+  if (!value) fail_line("lacks the key 'rollouts', which the first line has");
+  dom::array list;
+  if (value->get(list)) {
+    fail_line(fmt::format("'{}' is {:.80}, wanted a list of objects", kRolloutsKey,
+                          simdjson::to_string(*value)));
+  }
+  for (const dom::element element : list) {
+    const std::string name = fmt::format("{}[{}]", kRolloutsKey, num_examples_);
+    const PretokenizedExample& example = read_member(element, name);
+    roles_.push_back(GroupRole::kRollout);
+    if (!has_same_prompt(examples_[0], example)) {
+      fail_line(
+          fmt::format("the prompts of '{}[0]' and '{}' (the ids before the first label) "
+                      "differ",
+                      kRolloutsKey, name));
+    }
+  }
+  if (roles_.empty()) fail_line("'rollouts' is an empty list, wanted at least one answer");
+}
+
+void PretokenizedLine::read_answers(const Object& object) {
+  const std::size_t wanted = *form_.kind == GroupKind::kPairs ? 2 : 1;
+  for (const GroupRole role : kKeyRoles) {
     if (!has_key(object, name_of(role))) continue;
-    if (!has_role(*form_.kind, role) || roles_.size() == examples_.size()) {
+    if (!has_role(*form_.kind, role) || roles_.size() == wanted) {
       fail_line(fmt::format("has the key '{}', wanted groups of the kind '{}' as in the first line",
                             name_of(role), name_of(*form_.kind)));
     }
-    read_member(object, role, examples_[roles_.size()]);
+    read_member(*value_of(object, name_of(role)), name_of(role));
     roles_.push_back(role);
   }
-  if (roles_.size() < examples_.size()) {
+  if (roles_.size() < wanted) {
     fail_line(*form_.kind == GroupKind::kPairs
                   ? fmt::format(
                         "lacks the key '{}': this is half a pair",
@@ -117,31 +144,29 @@ void PretokenizedLine::read_group(const Object& object) {
   read_margin(object);
 }
 
-void PretokenizedLine::read_member(const Object& object, GroupRole role,
-                                   PretokenizedExample& example) {
-  const dom::element value = *value_of(object, name_of(role));
+const PretokenizedExample& PretokenizedLine::read_member(const dom::element& value,
+                                                         std::string_view name) {
   dom::object member;
   if (value.get(member)) {
-    fail_line(fmt::format("'{}' is {:.80}, wanted an object with 'input_ids' and 'labels'",
-                          name_of(role), simdjson::to_string(value)));
+    fail_line(fmt::format("'{}' is {:.80}, wanted an object with 'input_ids' and 'labels'", name,
+                          simdjson::to_string(value)));
   }
+  PretokenizedExample& example = next_example();
   try {
     example.read(member);
   } catch (const LineFault& fault) {
-    fail_line(fmt::format("'{}': {}", name_of(role), fault.what()));
+    fail_line(fmt::format("'{}': {}", name, fault.what()));
   }
   if (!example.has_labels()) {
-    fail_line(
-        fmt::format("'{}': lacks the key 'labels', which says what the answer is", name_of(role)));
+    fail_line(fmt::format("'{}': lacks the key 'labels', which says what the answer is", name));
   }
   if (!has_label(example)) {
-    fail_line(fmt::format("'{}': has no label after its first token: the answer is empty",
-                          name_of(role)));
+    fail_line(fmt::format("'{}': has no label after its first token: the answer is empty", name));
   }
+  return example;
 }
 
 void PretokenizedLine::read_margin(const Object& object) {
-  margin_.reset();
   const auto value = value_of(object, kMarginKey);
   if (value.has_value() != form_.has_margins) {
     fail_line(fmt::format("has {} '{}', unlike the first line", value ? "the key" : "no key",
@@ -156,18 +181,12 @@ void PretokenizedLine::read_margin(const Object& object) {
   margin_ = static_cast<float>(margin);
 }
 
-// A pair shares its prompt: all tokens before the first label of either.
 void PretokenizedLine::check_pair(const PretokenizedExample& chosen,
                                   const PretokenizedExample& rejected) {
-  const auto prompt_of = [](const PretokenizedExample& example) {
-    const auto mask = example.loss_mask();
-    const auto first = std::ranges::find_if(mask, [](std::uint8_t byte) { return byte != 0; });
-    return example.input_ids().first(static_cast<std::size_t>(first - mask.begin()));
-  };
   if (std::ranges::equal(chosen.input_ids(), rejected.input_ids())) {
     fail_line("the answers 'chosen' and 'rejected' are equal");
   }
-  if (!std::ranges::equal(prompt_of(chosen), prompt_of(rejected))) {
+  if (!has_same_prompt(chosen, rejected)) {
     fail_line("the prompts of 'chosen' and 'rejected' (the ids before the first label) differ");
   }
 }

@@ -34,23 +34,30 @@ class PretokenizedLine {
   // Throws LineFault. The results of the functions below are valid until the next call.
   void parse(std::string_view line);
 
-  // The examples of the line: one, or chosen and rejected.
-  std::span<const PretokenizedExample> examples() const { return examples_; }
+  // The examples of the line: one, or those of its group in their order.
+  std::span<const PretokenizedExample> examples() const {
+    return std::span(examples_).first(num_examples_);
+  }
   GroupRole role(std::size_t number) const { return roles_[number]; }  // in a form with groups
   std::optional<float> margin() const { return margin_; }
 
  private:
   using Object = simdjson::dom::object;
 
-  void read_group(const Object& object);
-  void read_member(const Object& object, GroupRole role, PretokenizedExample& example);
+  PretokenizedExample& next_example();
+  void read_rollouts(const Object& object);
+  void read_answers(const Object& object);  // pairs and judged answers
+  const PretokenizedExample& read_member(const simdjson::dom::element& value,
+                                         std::string_view name);
   void read_margin(const Object& object);
   static void check_pair(const PretokenizedExample& chosen, const PretokenizedExample& rejected);
 
+  std::int64_t vocab_size_;
   PretokenizedForm form_;
   simdjson::dom::parser parser_;
   std::vector<char> padded_;  // simdjson reads past the end of its text
   std::vector<PretokenizedExample> examples_;
+  std::size_t num_examples_ = 0;  // of the line; others are of earlier lines
   std::vector<GroupRole> roles_;
   std::optional<float> margin_;
 };

@@ -9,6 +9,21 @@
 #include "framework/data/group_format.h"
 
 namespace packtrain {
+namespace {
+
+const char* meaning_of(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::kPairs:
+      return "chosen and rejected answers";
+    case GroupKind::kJudged:
+      return "desirable and undesirable answers";
+    case GroupKind::kRollouts:
+      break;
+  }
+  return "answers of a policy";
+}
+
+}  // namespace
 
 std::int64_t num_shared_tokens(const TokenStore& store, const ExampleGroup& group) {
   if (group.num_examples < 2) return 0;
@@ -32,15 +47,15 @@ std::int64_t num_shared_tokens(const TokenStore& store, const ExampleGroup& grou
 void check_is_plain(const TokenStore& store, std::string_view key) {
   const StoreInfo& info = store.info();
   if (info.groups) {
-    const bool are_pairs = info.groups->kind == GroupKind::kPairs;
-    throw Error(ErrorCategory::kData,
-                fmt::format("{}: {} holds groups of the kind '{}' ({}), wanted a store of plain "
-                            "examples",
-                            key, store.folder(), name_of(info.groups->kind),
-                            are_pairs ? "chosen and rejected answers"
-                                      : "desirable and undesirable answers"),
-                "`packtrain prepare --only-chosen` makes a plain store of the answers that were "
-                "chosen.");
+    throw Error(
+        ErrorCategory::kData,
+        fmt::format("{}: {} holds groups of the kind '{}' ({}), wanted a store of plain "
+                    "examples",
+                    key, store.folder(), name_of(info.groups->kind), meaning_of(info.groups->kind)),
+        info.groups->kind == GroupKind::kRollouts
+            ? "Make a store of plain examples."
+            : "`packtrain prepare --only-chosen` makes a plain store of the answers that "
+              "were chosen.");
   }
   if (info.token_columns.empty()) return;
   throw Error(ErrorCategory::kData,

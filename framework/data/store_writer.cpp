@@ -171,12 +171,9 @@ void ShardedStoreWriter::check_group(std::span<const GroupMember> members,
                                      std::optional<float> margin) const {
   const auto& groups = manifest_.info.groups;
   if (!groups) fail("is of a group, and the store has none");
-  const bool are_pairs = groups->kind == GroupKind::kPairs;
-  const std::size_t wanted = are_pairs ? 2 : 1;
-  const bool is_ordered = members.size() == wanted && has_role(groups->kind, members[0].role) &&
-                          (!are_pairs || (members[0].role == GroupRole::kChosen &&
-                                          members[1].role == GroupRole::kRejected));
-  if (!is_ordered) {
+  std::vector<GroupRole> roles;
+  for (const GroupMember& member : members) roles.push_back(member.role);
+  if (!fault_of_roles(groups->kind, roles).empty()) {
     fail(fmt::format("its group of {} is not one of the kind '{}'", members.size(),
                      name_of(groups->kind)));
   }

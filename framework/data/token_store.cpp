@@ -125,6 +125,7 @@ class MappedStore final : public TokenStore {
   const MappedShard& shard_of(std::int64_t example) const;
   void check_unchanged(const MappedShard& shard, std::size_t number) const;
   std::array<std::int64_t, kMaxTokenWeights> mask_byte_counts() const;
+  void update_with_group_sizes(Hasher& hasher) const;
   std::string make_fingerprint() const;
 
   std::string folder_;
@@ -206,6 +207,17 @@ std::array<std::int64_t, kMaxTokenWeights> MappedStore::mask_byte_counts() const
   return counts;
 }
 
+// Groups of rollouts have different sizes.
+void MappedStore::update_with_group_sizes(Hasher& hasher) const {
+  for (std::size_t number = 0; number < shards_.num_shards(); ++number) {
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t group = 0; group < manifest_.shards[number].num_groups; ++group) {
+      sizes.push_back(shards_.shard(number).group(group).num_examples);
+    }
+    hasher.update(std::as_bytes(std::span(sizes)));
+  }
+}
+
 std::string MappedStore::make_fingerprint() const {
   constexpr std::int64_t kBlock = 4096;  // examples
   const StoreInfo& info = manifest_.info;
@@ -232,6 +244,7 @@ std::string MappedStore::make_fingerprint() const {
     const std::array<std::int64_t, 2> groups{static_cast<std::int64_t>(info.groups->kind),
                                              info.groups->num_groups};
     hasher.update(std::as_bytes(std::span(groups)));
+    if (info.groups->kind == GroupKind::kRollouts) update_with_group_sizes(hasher);
   }
   for (const std::string& name : info.token_columns) {
     const std::string line = name + "\n";

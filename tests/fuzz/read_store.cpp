@@ -45,6 +45,23 @@ std::unique_ptr<InputFolder> sound_pairs() {
   return folder;
 }
 
+// A sound store of three rollouts of two prompts.
+std::unique_ptr<InputFolder> sound_rollouts() {
+  auto folder = std::make_unique<InputFolder>();
+  StoreInfo info;
+  info.vocab_size = 10;
+  info.sources = {"a"};
+  info.groups = GroupInfo{GroupKind::kRollouts, 0, false};
+  const auto writer = StoreWriter::create(folder->path(), info, /*overwrite=*/true);
+  const std::vector<std::int32_t> ids{1, 2, 3};
+  const std::vector<std::uint8_t> mask{0, 0, 1};
+  const GroupMember rollout{{ids, mask}, GroupRole::kRollout};
+  writer->add_group(std::vector{rollout, rollout}, {});
+  writer->add_group(std::vector{rollout}, {});
+  writer->finish();
+  return folder;
+}
+
 void read_groups(const TokenStore& store) {
   if (store.groups() == nullptr) return;
   std::int64_t num_examples = 0;
@@ -103,6 +120,12 @@ void read_store_shard(std::string_view input) {
 
 void read_store_pairs(std::string_view input) {
   static const auto folder = sound_pairs();
+  folder->write("part-00000.safetensors", input);
+  open_store(folder->path());
+}
+
+void read_store_rollouts(std::string_view input) {
+  static const auto folder = sound_rollouts();
   folder->write("part-00000.safetensors", input);
   open_store(folder->path());
 }

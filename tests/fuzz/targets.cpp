@@ -12,6 +12,7 @@ std::span<const Target> targets() {
       Target{"store_manifest", read_store_manifest},
       Target{"store_shard", read_store_shard},
       Target{"store_pairs", read_store_pairs},
+      Target{"store_rollouts", read_store_rollouts},
       Target{"jsonl", read_jsonl},
       Target{"yaml", read_yaml},
       Target{"hf_config", read_hf_config},

@@ -22,6 +22,7 @@ void read_checkpoint_manifest(std::string_view input);
 void read_store_manifest(std::string_view input);
 void read_store_shard(std::string_view input);
 void read_store_pairs(std::string_view input);
+void read_store_rollouts(std::string_view input);
 void read_jsonl(std::string_view input);
 void read_yaml(std::string_view input);
 void read_hf_config(std::string_view input);

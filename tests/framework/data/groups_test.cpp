@@ -31,6 +31,7 @@ using test::SmallMember;
 using test::TemporaryFolder;
 using test::two_sources;
 using test::write_pairs;
+using test::write_rollouts;
 using Values = std::vector<float>;
 
 void expect_the_pairs(const TokenStore& store) {
@@ -88,6 +89,65 @@ TEST(Groups, JudgedAnswersAreGroupsOfOneThatShareNothing) {
   EXPECT_EQ(store->groups()->group(1).num_examples, 1);
   EXPECT_FALSE(store->groups()->group(1).margin);
   EXPECT_EQ(num_shared_tokens(*store, store->groups()->group(1)), 0);
+}
+
+void expect_the_rollouts(const TokenStore& store) {
+  ASSERT_TRUE(store.info().groups);
+  EXPECT_EQ(store.info().groups->kind, GroupKind::kRollouts);
+  constexpr std::array<std::int64_t, 4> kBegins{0, 3, 4, 6};
+  constexpr std::array<std::int64_t, 3> kShared{2, 0, 2};
+  for (std::int64_t g = 0; g < 3; ++g) {
+    const ExampleGroup group = store.groups()->group(g);
+    EXPECT_EQ(group.first_example, kBegins[g]);
+    EXPECT_EQ(group.num_examples, kBegins[g + 1] - kBegins[g]);
+    EXPECT_EQ(num_shared_tokens(store, group), kShared[g]) << g;
+    for (std::int64_t e = kBegins[g]; e < kBegins[g + 1]; ++e) {
+      EXPECT_EQ(store.groups()->group_of(e), g);
+      EXPECT_EQ(store.groups()->role(e), GroupRole::kRollout);
+    }
+  }
+  EXPECT_EQ(copy(store.token_column(1, 0)), (Values{0, 0, -1, -1}));
+}
+
+TEST(Groups, RolloutsOfAPromptAreAGroupOfAnySize) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(write_rollouts(folder / "one").groups->num_groups, 3);
+  write_rollouts(folder / "many", 1);
+  const auto one = TokenStore::open(folder / "one");
+  const auto many = TokenStore::open(folder / "many");
+  for (const TokenStore* store : {one.get(), many.get()}) {
+    store->check_all(0, 1);
+    expect_the_rollouts(*store);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "many/part-00003.safetensors"));
+  EXPECT_EQ(many->fingerprint(), one->fingerprint());
+}
+
+TEST(Groups, FingerprintOfRolloutsHasTheSizesOfGroups) {
+  const TemporaryFolder folder;
+  const SmallMember answer{{1, 2, 3}, GroupRole::kRollout};
+  for (const bool first_is_alone : {false, true}) {
+    const auto writer = StoreWriter::create(folder / (first_is_alone ? "alone" : "last"),
+                                            info_of_groups(GroupKind::kRollouts), false);
+    const std::vector<SmallMember> two{answer, answer};
+    add_members(*writer, first_is_alone ? std::vector{answer} : two);
+    add_members(*writer, first_is_alone ? two : std::vector{answer});
+    writer->finish();
+  }
+  EXPECT_NE(TokenStore::open(folder / "alone")->fingerprint(),
+            TokenStore::open(folder / "last")->fingerprint());
+}
+
+TEST(Groups, WriterRefusesRolesOfAnotherKind) {
+  const TemporaryFolder folder;
+  const auto writer =
+      StoreWriter::create(folder / "store", info_of_groups(GroupKind::kRollouts), false);
+  const SmallMember rollout{{1, 2, 3}, GroupRole::kRollout};
+  const SmallMember chosen{{1, 2, 4}};
+  EXPECT_EQ(error_of([&] { add_members(*writer, {rollout, chosen}); }).message(),
+            folder / "store: example 0: its group of 2 is not one of the kind 'rollouts'");
+  EXPECT_EQ(error_of([&] { add_members(*writer, {}); }).message(),
+            folder / "store: example 0: its group of 0 is not one of the kind 'rollouts'");
 }
 
 TEST(Groups, FingerprintDiffersFromThatOfThePlainStoreAndIsUnchangedWithoutGroups) {
@@ -171,6 +231,12 @@ TEST(Groups, StoresOfGroupsAreNotTrainedAsPlainExamples) {
                                  "wanted a store of plain examples");
   EXPECT_NE(error.advice().find("--only-chosen"), std::string::npos);
   check_is_plain(*TokenStore::open(folder / "plain"), "data.train");
+  write_rollouts(folder / "rollouts");
+  const auto rollouts = TokenStore::open(folder / "rollouts");
+  EXPECT_NE(error_of([&] { check_is_plain(*rollouts, "data.train"); })
+                .message()
+                .find("the kind 'rollouts' (answers of a policy)"),
+            std::string::npos);
   std::vector<StorePart> parts;
   parts.push_back({TokenStore::open(folder / "plain")});
   parts.push_back({TokenStore::open(folder / "pairs")});

@@ -55,6 +55,26 @@ TEST(PretokenizedGroups, AJudgedAnswerALineIsAGroupOfOne) {
   EXPECT_EQ(store->groups()->role(1), GroupRole::kUndesirable);
 }
 
+constexpr const char* kRollouts =
+    "{\"rollouts\": [{\"input_ids\":[1,2,3],\"loss_mask\":[0,0,1],\"advantage\":-0.5},"
+    "{\"input_ids\":[1,2,4,5],\"labels\":[-100,-100,4,5],\"advantage\":[0,0,1,2]}]}\n";
+
+TEST(PretokenizedGroups, AListOfRolloutsALineIsAGroupOfAnySize) {
+  const TemporaryFolder folder;
+  const std::string one =
+      "{\"rollouts\":[{\"input_ids\":[6,7],\"labels\":[-100,7],\"advantage\":0}]}\n";
+  const StoreInfo info = prepare(folder, kRollouts + one + kRollouts, {"advantage"});
+  EXPECT_EQ(info.groups->num_groups, 3);
+  const auto store = TokenStore::open(folder / "store");
+  store->check_all(0, 1);
+  EXPECT_EQ(store->info().groups->kind, GroupKind::kRollouts);
+  EXPECT_EQ(store->groups()->group(1).num_examples, 1);
+  EXPECT_EQ(store->groups()->group_of(4), 2);
+  EXPECT_EQ(copy(store->loss_mask(0)), (Mask{0, 0, 1}));
+  EXPECT_EQ(copy(store->token_column(0, 0)), (std::vector<float>{0, 0, -0.5F}));
+  EXPECT_EQ(copy(store->token_column(1, 0)), (std::vector<float>{0, 0, 1, 2}));
+}
+
 TEST(PretokenizedColumns, AreReadUnderTheNamesThatAreGiven) {
   const TemporaryFolder folder;
   const std::string line =
@@ -132,12 +152,32 @@ const WrongGroup kWrongGroups[] = {
      "has the key 'desirable', wanted groups of the kind 'pairs' as in the first line"},
     {"plain", "{\"input_ids\":[1]}", "lacks the key 'chosen': this is half a pair"},
     {"no_object", "{\"chosen\":[1,2]}", "'chosen' is [1,2], wanted an object"},
+    {"rollouts", kRollouts, "lacks the key 'chosen': this is half a pair"},
     {"outside", "{\"chosen\":" + answer("[10]", "[10]") + "}",
      "'chosen': input_ids[0] is 10, wanted 0..9"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Pretokenized, WrongPretokenizedGroup, ::testing::ValuesIn(kWrongGroups),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(PretokenizedGroups, WrongRolloutsAreNamed) {
+  const TemporaryFolder folder;
+  const auto has = [&](const std::string& line, const std::string& wanted) {
+    const Error error = error_of([&] { prepare(folder, kRollouts + line + "\n"); });
+    const bool is_named = error.message().find(":2: " + wanted) != std::string::npos;
+    return is_named ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << error.what();
+  };
+  EXPECT_TRUE(has("{\"rollouts\":[]}", "'rollouts' is an empty list, wanted at least one answer"));
+  EXPECT_TRUE(has("{\"rollouts\":{}}", "'rollouts' is {}, wanted a list of objects"));
+  EXPECT_TRUE(has("{\"input_ids\":[1]}", "lacks the key 'rollouts', which the first line has"));
+  EXPECT_TRUE(has("{\"rollouts\":[" + kTwo + ",3]}",
+                  "'rollouts[1]' is 3, wanted an object with 'input_ids' and 'labels'"));
+  EXPECT_TRUE(has("{\"rollouts\":[" + kTwo + "," + answer("[3,2]", "[-100,2]") + "]}",
+                  "the prompts of 'rollouts[0]' and 'rollouts[1]' (the ids before the first label) "
+                  "differ"));
+  EXPECT_TRUE(has("{\"rollouts\":[{\"input_ids\":[1,2],\"loss_mask\":[0,2]}]}",
+                  "'rollouts[0]': loss_mask[1] is 2, wanted 0 or 1"));
+}
 
 TEST(PretokenizedColumns, WrongValuesAreNamed) {
   const TemporaryFolder folder;

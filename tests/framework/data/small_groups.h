@@ -56,4 +56,18 @@ inline StoreInfo write_pairs(const std::string& folder, std::int64_t max_shard_t
   return writer->finish();
 }
 
+// Rollouts of three prompts: three, one and two answers, with advantages.
+inline StoreInfo write_rollouts(const std::string& folder, std::int64_t max_shard_tokens = 1000) {
+  constexpr GroupRole kRollout = GroupRole::kRollout;
+  StoreInfo info = info_of_groups(GroupKind::kRollouts);
+  info.token_columns = {"advantage"};
+  const auto writer = StoreWriter::create(folder, info, false, max_shard_tokens);
+  add_members(*writer, {{{1, 2, 3}, kRollout, {0, 0, 1}},
+                        {{1, 2, 4, 5}, kRollout, {0, 0, -1, -1}},
+                        {{1, 2, 4}, kRollout, {0, 0, 0}}});
+  add_members(*writer, {{{6, 2, 3}, kRollout, {0, 0, 2}}});
+  add_members(*writer, {{{7, 2, 3}, kRollout, {0, 0, 3}}, {{7, 2, 3}, kRollout, {0, 0, 3}}});
+  return writer->finish();
+}
+
 }  // namespace packtrain::test
