@@ -131,9 +131,6 @@ double example_label_weight(const TokenStore& store, const Piece& piece, const P
 // The factor of the piece's labels, without the weight of their mask bytes.
 double weight_of(const TokenStore& store, const Piece& piece, const PieceView& view,
                  const LossNormalization& normalization, LabelWeights& label_weights) {
-  const bool is_left_out =
-      store.groups() != nullptr && !is_learned(store.groups()->role(piece.example));
-  if (is_left_out || view.num_labels() == 0) return 0;
   const double weight = store.loss_weights().of(piece.example);
   const double denominator = normalization.denominator_of(piece.example);
   if (normalization.mode == Normalize::kTokens) return weight / denominator;
@@ -254,6 +251,7 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
   Shape shape = shape_of(views, segments, normalization.parts.size(), options);
   shape.groups = group_shape(store, pieces, shape.num_loss_tokens, options);
   PackedBatch batch = allocate_batch(shape, allocate);
+  const ExampleGroups* groups = options.as_plain ? nullptr : store.groups();
   Writer writer(batch);
   LabelWeights own;
   LabelWeights& label_weights = options.label_weights == nullptr ? own : *options.label_weights;
@@ -262,7 +260,9 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
     writer.begin_segment(run.segment());
     for (const std::size_t end = next + run.num_pieces; next < end; ++next) {
       const Piece& piece = pieces[next];
-      const double weight = weight_of(store, piece, views[next], normalization, label_weights);
+      const bool is_trained = groups == nullptr || is_learned(groups->role(piece.example));
+      const double weight =
+          is_trained ? weight_of(store, piece, views[next], normalization, label_weights) : 0;
       if (!writer.append(views[next], weight, store.source(piece.example))) {
         fail_changed(store, piece, "its mask has other labels");
       }

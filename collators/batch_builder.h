@@ -62,6 +62,9 @@ struct CollatorOptions {
   // Log-probabilities of the reference model, for PackedBatch::reference of stores with groups.
   // Null: none.
   const RowValues* reference = nullptr;
+  // The examples of groups are those of a plain store: all labels have weights, and no array
+  // describes groups.
+  bool as_plain = false;
 };
 
 // Allocates the batch's memory. It is called once with the number of bytes and returns at least

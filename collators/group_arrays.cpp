@@ -52,7 +52,7 @@ void fill_reference(const TokenStore& store, const MicroBatch& pieces, const Row
 
 GroupShape group_shape(const TokenStore& store, const MicroBatch& pieces,
                        std::size_t num_loss_tokens, const CollatorOptions& options) {
-  if (store.groups() == nullptr) return {};
+  if (store.groups() == nullptr || options.as_plain) return {};
   const auto num_examples =
       static_cast<std::size_t>(std::ranges::count(pieces, false, &Piece::is_prefix));
   return {num_examples, store.info().groups->has_margins ? num_examples : 0,
@@ -64,7 +64,7 @@ void fill_groups(const TokenStore& store, const MicroBatch& pieces,
                  const LossNormalization& normalization, const CollatorOptions& options,
                  PackedBatch& batch) {
   const ExampleGroups* groups = store.groups();
-  if (groups == nullptr) return;
+  if (groups == nullptr || options.as_plain) return;
   batch.has_groups = true;
   std::size_t next = 0;
   for (std::size_t p = 0; p < pieces.size(); ++p) {

@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "samplers/batches/group_steps.h"
+#include "samplers/group_selection.h"
 #include "samplers/selection.h"
+#include "samplers/step_counts.h"
 #include "samplers/strategies/strategy.h"
 
 namespace packtrain {
@@ -68,7 +71,66 @@ std::vector<MicroBatch> fill(std::span<const ExampleIndex> examples, const Examp
   return micro_batches;
 }
 
+// Gives the micro-batches to the ranks in turn.
+Assignment dealt(std::vector<MicroBatch> micro_batches, int num_ranks) {
+  const std::int64_t rounds = (std::ssize(micro_batches) + num_ranks - 1) / num_ranks;
+  Assignment assignment = empty_assignment(num_ranks, rounds);
+  const auto ranks = static_cast<std::size_t>(num_ranks);
+  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    assignment[i % ranks][i / ranks] = std::move(micro_batches[i]);
+  }
+  return assignment;
+}
+
+std::int64_t lowered_budget(std::int64_t max_tokens, std::int64_t lowered) {
+  return lowered > 0 ? std::min(lowered, max_tokens) : max_tokens;
+}
+
+StepPlan plan_groups(const TokenStore& store, bool share_prefixes, std::int64_t max_tokens,
+                     int num_ranks, std::int64_t lowered) {
+  const GroupUnits units(store, share_prefixes);
+  units.find_prefixes();
+  const StoreLossCounter counter(store);
+  const Selection selection(units, counter, TooLong::kDrop,
+                            std::numeric_limits<std::int32_t>::max());
+  check_groups_fit(selection, max_tokens);
+  std::vector<ExampleIndex> groups = selection.examples().table();
+  std::ranges::stable_sort(groups, std::ranges::greater{},
+                           [&](ExampleIndex group) { return selection.length(group); });
+  StepPlan plan;
+  std::vector<MicroBatch> micro_batches;
+  StepPieces all;
+  for (const MicroBatch& packed :
+       fill(groups, units.lengths(), lowered_budget(max_tokens, lowered))) {
+    StepPieces some;
+    for (const Piece& group : packed) {
+      some.append(selection, static_cast<ExampleIndex>(group.example));
+    }
+    some = with_pieces_of_groups(some, units);
+    all.num_examples += some.num_examples;
+    all.num_groups += some.num_groups;
+    all.num_tokens += some.num_tokens;
+    all.num_loss_tokens += some.num_loss_tokens;
+    all.pieces.insert(all.pieces.end(), some.pieces.begin(), some.pieces.end());
+    micro_batches.push_back(std::move(some.pieces));
+  }
+  static_cast<StepCounts&>(plan) = step_counts(selection, counter, all);
+  plan.ranks = dealt(std::move(micro_batches), num_ranks);
+  return plan;
+}
+
 }  // namespace
+
+StepPlan plan_evaluation(const TokenStore& store, bool share_prefixes,
+                         std::int64_t max_tokens_per_micro_batch, int num_ranks,
+                         std::int64_t lowered) {
+  if (store.groups() != nullptr) {
+    return plan_groups(store, share_prefixes, max_tokens_per_micro_batch, num_ranks, lowered);
+  }
+  const StoreLossCounter counter(store);
+  return plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens_per_micro_batch,
+                         num_ranks, &counter, lowered);
+}
 
 StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
@@ -91,15 +153,8 @@ StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_
   }
   check(examples, lengths, plan.num_loss_tokens, max_tokens_per_micro_batch);
 
-  const std::int64_t most =
-      lowered > 0 ? std::min(lowered, max_tokens_per_micro_batch) : max_tokens_per_micro_batch;
-  std::vector<MicroBatch> micro_batches = fill(examples, lengths, most);
-  const std::int64_t rounds = (std::ssize(micro_batches) + num_ranks - 1) / num_ranks;
-  plan.ranks = empty_assignment(num_ranks, rounds);
-  const auto ranks = static_cast<std::size_t>(num_ranks);
-  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
-    plan.ranks[i % ranks][i / ranks] = std::move(micro_batches[i]);
-  }
+  plan.ranks = dealt(fill(examples, lengths, lowered_budget(max_tokens_per_micro_batch, lowered)),
+                     num_ranks);
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "framework/data/example_counts.h"
+#include "framework/data/token_store.h"
 #include "samplers/loss_counter.h"
 #include "samplers/plan.h"
 
@@ -22,5 +23,12 @@ namespace packtrain {
 StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
                          const LossCounter* counter = nullptr, std::int64_t lowered = 0);
+
+// The same for a store. Of one with groups it assigns whole groups; those with an example without
+// tokens or without a label are left out. Rows are counted as in Planner, and sums of weights are
+// those of StepCounts. Throws Error(kConfig) also for a group of more rows than the budget.
+StepPlan plan_evaluation(const TokenStore& store, bool share_prefixes,
+                         std::int64_t max_tokens_per_micro_batch, int num_ranks,
+                         std::int64_t lowered = 0);
 
 }  // namespace packtrain

@@ -66,12 +66,12 @@ bool are_all_trained(const TokenStore& store, std::int64_t max_length) {
                              std::int64_t max_length) {
   throw Error(
       ErrorCategory::kData,
-      fmt::format("no group is left to train on: of {} groups {} have an empty example, {} were "
-                  "dropped for an example longer than data.max_length = {}, {} have an example "
-                  "without a label",
-                  units.size(), counts.empty_examples, counts.dropped_examples, max_length,
-                  counts.masked_examples),
-      "Check data.train, its loss mask, data.max_length and data.too_long.");
+      fmt::format("no group of {} is left: of {} groups {} have an empty example, {} were dropped "
+                  "for an example longer than data.max_length = {}, {} have an example without a "
+                  "label",
+                  units.store().folder(), units.size(), counts.empty_examples,
+                  counts.dropped_examples, max_length, counts.masked_examples),
+      "Check the store, its loss mask, data.max_length and data.too_long.");
 }
 
 }  // namespace

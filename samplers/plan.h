@@ -33,6 +33,11 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
+// True for one piece of each example: the one that counts it. A shared prefix counts none.
+inline bool counts_example(const Piece& piece) {
+  return !piece.is_prefix && (piece.begin == 0 || piece.after_prefix);
+}
+
 using MicroBatch = std::vector<Piece>;  // may be empty: the rank runs a dummy sequence
 
 // Calls visit(std::span<const Piece>, const AttentionSegment&) for each segment of `pieces`, in

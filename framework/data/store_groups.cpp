@@ -53,8 +53,9 @@ void check_is_plain(const TokenStore& store, std::string_view key) {
                     "examples",
                     key, store.folder(), name_of(info.groups->kind), meaning_of(info.groups->kind)),
         info.groups->kind == GroupKind::kRollouts
-            ? "Make a store of plain examples."
-            : "`packtrain prepare --only-chosen` makes a plain store of the answers that "
+            ? "Set objective.kind: policy, or make a store of plain examples."
+            : "Set objective.kind to one that reads them, such as dpo for pairs or kto for judged "
+              "answers. `packtrain prepare --only-chosen` makes a plain store of the answers that "
               "were chosen.");
   }
   if (info.token_columns.empty()) return;

@@ -4,11 +4,12 @@
 #include <chrono>
 #include <cstdio>
 #include <iterator>
+#include <limits>
 
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/clock.h"
-#include "framework/data/store_groups.h"
+#include "framework/data/group_format.h"
 #include "framework/data/token_store.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
@@ -23,6 +24,7 @@
 #include "training/plan/plan_source.h"
 #include "training/plan/written_plan.h"
 #include "training/setup/model_source.h"
+#include "training/setup/store_kind.h"
 #include "training/setup/tokenizer_check.h"
 #include "training/setup/training_store.h"
 #include "training/steps/due_steps.h"
@@ -32,6 +34,7 @@ namespace packtrain {
 namespace {
 
 constexpr std::int64_t kStepsShown = 3;  // number of steps whose loads are printed
+constexpr std::int64_t kLongestGroup = std::numeric_limits<std::int32_t>::max();  // in rows
 
 struct PlanArguments {
   ConfigArguments config;
@@ -90,7 +93,7 @@ void count_pieces(const StepPlan& plan, std::vector<StoreShare>& stores) {
     const auto after = std::ranges::upper_bound(
         stores, piece.example, {}, [](const StoreShare& store) { return store.use.first_example; });
     StoreShare& store = *std::prev(after);
-    store.num_examples += piece.begin == 0 ? 1 : 0;
+    store.num_examples += counts_example(piece) ? 1 : 0;
     store.num_tokens += piece.length;
   });
 }
@@ -122,7 +125,7 @@ std::vector<ValidationOverlap> overlaps_of(const TrainingStores& data) {
   for (std::size_t i = 0; i < data.configs.size(); ++i) {
     for (const ValidationStore& validation : data.configs[i].data.validation) {
       const auto store = TokenStore::open(validation.path);
-      check_is_plain(*store, "data.validation");
+      check_store_kind(*store, data.configs[i].objective.kind, "data.validation");
       auto overlap = find_overlap(data.of(i), validation.name, *store);
       if (overlap) overlaps.push_back(std::move(*overlap));
     }
@@ -140,9 +143,7 @@ AdapterPlans plans_of(const TrainingStores& data, const PlanOptions& options,
     return join_adapter_plans(options, decoder, {data.configs, data.own}, count);
   }
   AdapterPlans plans;
-  plans.loss_counters.push_back(std::make_unique<StoreLossCounter>(*data.all));
-  plans.planner = std::make_unique<Planner>(data.all->lengths(), data.all->num_loss_tokens(),
-                                            *plans.loss_counters.front(), options);
+  plans.planner = std::make_unique<Planner>(*data.all, options);
   plans.num_steps = {count(*plans.planner, data.configs.front().run)};
   plans.losses = plans.planner->losses();
   return plans;
@@ -215,12 +216,15 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }
+  if (store->info().groups) report.group_kind = name_of(store->info().groups->kind);
   report.lengths = length_bins(store->lengths());
   report.overlaps = overlaps_of(data);
   report.warnings = plan_warnings(data.configs.front(), decoder, *store, report);
   if (arguments.as_json) return report;
   if (!data.are_several() && report.survey.cost_utilization() < kTargetUtilization) {
-    report.advice = advise(store->lengths(), options, survey, kTargetUtilization);
+    PlanOptions advised = options;  // the lengths of groups are not those that data.max_length cuts
+    if (store->groups() != nullptr) advised.max_length = kLongestGroup;
+    report.advice = advise(planner.unit_lengths(), advised, survey, kTargetUtilization);
   }
   return report;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "framework/config/recompute.h"
+#include "framework/data/store_parts.h"
 #include "models/decoder/decoder.h"
 #include "training/plan/gather_slots.h"
 #include "training/plan/memory_fit.h"
@@ -93,12 +94,13 @@ MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& 
 namespace {
 
 // Returns nothing where a store is missing.
-std::unique_ptr<TokenStore> find_training_store(const DataSection& data) {
+std::unique_ptr<TokenStore> find_training_store(const Config& config) {
+  const DataSection& data = config.data;
   const auto is_here = [](const TrainStore& store) {
     return std::filesystem::exists(store.path + "/store.json");
   };
   if (data.train.empty() || !std::ranges::all_of(data.train, is_here)) return nullptr;
-  return open_training_store(data);
+  return open_training_store(config);
 }
 
 // The memory of steps of examples of data.max_length.
@@ -111,7 +113,7 @@ HostMemoryLoad longest_host_load(const Config& config, const TokenStore* store, 
   const std::int64_t a_rank = (examples + num_ranks - 1) / num_ranks;
   const std::int64_t fit = std::max<std::int64_t>(1, num_rows / length);
   std::optional<std::int64_t> num_examples;
-  if (store != nullptr) num_examples = std::ssize(store->lengths());
+  if (store != nullptr) num_examples = num_units_of(*store);
   return {num_examples, num_rows, (a_rank + fit - 1) / fit, examples};
 }
 
@@ -120,7 +122,7 @@ HostMemoryLoad longest_host_load(const Config& config, const TokenStore* store, 
 MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given) {
   const DecoderConfig decoder = find_model(config).decoder;
   const Assumed assumed = assume(config, decoder, given);
-  const std::unique_ptr<TokenStore> store = find_training_store(config.data);
+  const std::unique_ptr<TokenStore> store = find_training_store(config);
   const FittedConfig fitted = fit_config(config, decoder, assumed, store.get());
   const int num_ranks = assumed.device.ranks.num_ranks;
   const std::int64_t tokens = fitted.budget.tokens;
@@ -132,7 +134,7 @@ MemoryForecast longest_memory_forecast(const Config& config, const DeviceArgumen
 
 HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSummary& survey) {
   const std::int64_t steps = std::max<std::int64_t>(1, survey.num_steps());
-  return {static_cast<std::int64_t>(store.lengths().size()), survey.max_rows_in_micro_batch(),
+  return {num_units_of(store), survey.max_rows_in_micro_batch(),
           (survey.num_micro_batches() + steps - 1) / steps,
           (survey.num_examples() + steps - 1) / steps};
 }

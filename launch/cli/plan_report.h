@@ -97,6 +97,7 @@ struct PlanReport {
       learning_rates;                 // step (from 1), rate: at the ends of its linear parts
   PlanSummary survey;                 // of the first epoch
   SelectionCounts losses;             // of an epoch
+  std::string group_kind;             // of a store with groups, else empty
   MemoryForecast memory;              // of the epoch's largest micro-batch
   std::optional<double> step_time_s;  // mean; empty without a FLOP rate
   double planning_time_s = 0;         // of the first epoch, without measuring the plan
@@ -113,16 +114,17 @@ struct PlanReport {
   PlanAdvice advice;
 };
 
-// Number of examples of an epoch that are not trained: empty, without labels (before the cut), or
-// too long.
+// Number of examples, or groups, of an epoch that are not trained: empty, without labels (before
+// the cut), or too long.
 inline std::int64_t left_out(const SelectionCounts& losses) {
   return losses.empty_examples + losses.masked_examples + losses.truncated_to_empty_examples +
          losses.dropped_examples;
 }
 
 // One JSON object on one line. `with_steps` adds the assignment of `steps` as
-// [rank][micro-batch][piece]{example, begin, length}. It also adds the computed rows of each
-// [rank][micro-batch], and for each example its store and its number in the store.
+// [rank][micro-batch][piece]{example, begin, length}; a shared prefix is a piece of the first
+// example of its group, and the pieces after it begin where it ends. It also adds the computed rows
+// of each [rank][micro-batch], and for each example its store and its number in the store.
 std::string plan_to_json(const PlanReport& report, bool with_steps);
 std::string plan_to_text(const PlanReport& report);
 // Only the memory; its keys are a subset of the full report's.

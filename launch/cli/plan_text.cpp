@@ -83,13 +83,20 @@ std::string figures(const PlanReport& report) {
   if (!report.evaluations.empty()) table.row("evaluations", report.evaluations);
   table.row("checkpoints", report.saves);
   table.row("examples an epoch", fmt::format("{}", survey.num_examples()));
+  if (!report.group_kind.empty()) {
+    table.row("groups an epoch",
+              fmt::format("{} of the kind '{}', the largest has {} rows", survey.num_groups(),
+                          report.group_kind, survey.max_rows_in_group()));
+    table.row("shared prefixes", fmt::format("save {:.4f} of all rows", survey.saved_fraction()));
+  }
   table.row("tokens an epoch",
             fmt::format("{}, {} with a label", survey.num_tokens(), survey.num_loss_tokens()));
   table.row("left out",
-            fmt::format("{} empty, {} without a label, {} cut before anything that is learned, {} "
-                        "too long",
-                        losses.empty_examples, losses.masked_examples,
-                        losses.truncated_to_empty_examples, losses.dropped_examples));
+            fmt::format("{}{} empty, {} without a label, {} cut before anything that is learned, "
+                        "{} too long",
+                        report.group_kind.empty() ? "" : "groups: ", losses.empty_examples,
+                        losses.masked_examples, losses.truncated_to_empty_examples,
+                        losses.dropped_examples));
   table.row("cut", fmt::format("{} truncated, {} split", losses.truncated_examples,
                                survey.split_examples()));
   table.row("micro-batches a step",

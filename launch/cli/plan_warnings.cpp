@@ -8,6 +8,7 @@
 
 #include "framework/core/units.h"
 #include "framework/data/special_tokens.h"
+#include "framework/data/store_parts.h"
 #include "training/plan/shard_size.h"
 #include "training/setup/training_store.h"
 #include "training/steps/learning_rate.h"
@@ -84,6 +85,11 @@ void check_decay(const Config& config, const PlanReport& report, Warnings& warni
                       "Lower schedule.decay_steps or schedule.warmup_steps."});
 }
 
+// What a plan of the store counts and places as a whole.
+const char* unit_name(const PlanReport& report) {
+  return report.group_kind.empty() ? "example" : "group";
+}
+
 void check_labels(const TokenStore& store, const PlanReport& report, Warnings& warnings) {
   const PlanSummary& survey = report.survey;
   const double labels = share(survey.num_loss_tokens(), survey.num_tokens());
@@ -93,12 +99,13 @@ void check_labels(const TokenStore& store, const PlanReport& report, Warnings& w
                                     survey.num_loss_tokens(), survey.num_tokens(), 100 * labels),
                         "Look at some with `packtrain inspect`: is the mask what it should be?"});
   }
-  const auto num_examples = static_cast<std::int64_t>(store.lengths().size());
+  const std::int64_t num_units = num_units_of(store);
   const std::int64_t masked = report.losses.masked_examples;
-  if (share(masked, num_examples) >= kManyLeftOut) {
+  if (share(masked, num_units) >= kManyLeftOut) {
     warnings.push_back(
         {"masked_examples",
-         fmt::format("{} of {} examples have no label and are left out", masked, num_examples),
+         fmt::format("{} of {} {}s have no label and are left out", masked, num_units,
+                     unit_name(report)),
          "Look at some with `packtrain inspect`, or prepare the data without them."});
   }
 }
@@ -109,9 +116,11 @@ void check_cuts(const Config& config, const TokenStore& store, const PlanReport&
   const std::int64_t max_length = config.data.max_length;
   if (losses.dropped_examples > 0) {
     warnings.push_back({"dropped",
-                        fmt::format("{} examples are longer than data.max_length = {} and dropped",
-                                    losses.dropped_examples, max_length),
-                        "Raise data.max_length, or choose data.too_long: split."});
+                        fmt::format("{} {}s are longer than data.max_length = {} and dropped",
+                                    losses.dropped_examples, unit_name(report), max_length),
+                        report.group_kind.empty()
+                            ? "Raise data.max_length, or choose data.too_long: split."
+                            : "Raise data.max_length."});
   }
   if (std::string what = truncated_to_empty(losses, store, config.data); !what.empty()) {
     warnings.push_back({"cut_to_nothing", std::move(what), kTruncatedToEmptyAdvice});
@@ -145,14 +154,16 @@ void check_positions(const Config& config, const DecoderConfig& decoder, const T
 // A plan file may leave examples out when its header says so.
 void check_plan_file(const Config& config, const TokenStore& store, const PlanReport& report,
                      Warnings& warnings) {
-  const std::int64_t num_selected =
-      static_cast<std::int64_t>(store.lengths().size()) - left_out(report.losses);
-  const std::int64_t num_missing = num_selected - report.survey.num_examples();
+  const std::int64_t num_selected = num_units_of(store) - left_out(report.losses);
+  const std::int64_t num_planned =
+      report.group_kind.empty() ? report.survey.num_examples() : report.survey.num_groups();
+  const std::int64_t num_missing = num_selected - num_planned;
   if (num_missing == 0) return;
-  warnings.push_back({"not_in_plan_file",
-                      fmt::format("{} leaves out {} of {} examples of the first epoch",
-                                  config.batch.plan_file, num_missing, num_selected),
-                      "Its header has leaves_examples_out: true, so that this is allowed."});
+  warnings.push_back(
+      {"not_in_plan_file",
+       fmt::format("{} leaves out {} of {} {}s of the first epoch", config.batch.plan_file,
+                   num_missing, num_selected, unit_name(report)),
+       "Its header has leaves_examples_out: true, so that this is allowed."});
 }
 
 void check_batches(const Config& config, const TokenStore& store, const PlanReport& report,
@@ -162,8 +173,8 @@ void check_batches(const Config& config, const TokenStore& store, const PlanRepo
   const auto examples = config.batch.global_batch_size;
   if (examples && *examples < report.memory.num_ranks) {
     warnings.push_back({"idle_ranks",
-                        fmt::format("a step has {} examples for {} ranks: some have nothing to do",
-                                    *examples, report.memory.num_ranks),
+                        fmt::format("a step has {} {}s for {} ranks: some have nothing to do",
+                                    *examples, unit_name(report), report.memory.num_ranks),
                         "Raise batch.global_batch_size, or take fewer ranks."});
   }
 }

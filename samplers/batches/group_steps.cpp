@@ -17,7 +17,7 @@ StepPieces with_pieces_of_groups(const StepPieces& step, const GroupUnits& units
     begins.push_back(all.pieces.size());
     units.append_pieces(group.example, all.pieces);
   }
-  all.num_examples = std::ranges::count(all.pieces, false, &Piece::is_prefix);
+  all.num_examples = std::ranges::count_if(all.pieces, counts_example);
   if (step.pack_begins.empty()) {
     all.pack_begins = std::move(begins);
     return all;

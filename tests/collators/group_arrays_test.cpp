@@ -123,7 +123,7 @@ TEST(GroupArrays, ColumnsAndReferenceAreThoseOfTheLabelOfARow) {
   std::vector<MemoryGroup> groups = {pair(3, 2, 1), pair(2, 1, 2)};
   float next = 0;
   for (MemoryGroup& group : groups) {
-    for (test::GroupMember& one : group.members) {
+    for (test::DrawnMember& one : group.members) {
       one.columns.resize(2);
       for (std::size_t t = 0; t < one.example.input_ids.size(); ++t) {
         one.columns[0].push_back(next++);
@@ -168,6 +168,13 @@ TEST(GroupArrays, OfAPlainStoreAreNot) {
   const PackedBatch batch = flatten(store, test::whole(store), {});
   EXPECT_FALSE(batch.has_groups);
   EXPECT_TRUE(batch.group_weights.empty());
+}
+
+TEST(GroupArrays, AreNotThereAndAllLabelsHaveWeightsWhereGroupsArePlainExamples) {
+  const GroupStore store(GroupKind::kPairs, {pair(3, 2, 1)});
+  const PackedBatch batch = batch_of(store, true, {.as_plain = true});
+  EXPECT_FALSE(batch.has_groups);
+  EXPECT_EQ(values(batch.loss_weight), (Floats{0.5F, 0.5F, 0.5F}));
 }
 
 TEST(GroupArrays, RandomBitsOfARowDoNotDependOnSharing) {

@@ -13,14 +13,14 @@
 
 namespace packtrain::test {
 
-struct GroupMember {
+struct DrawnMember {
   MemoryExample example;
   GroupRole role = GroupRole::kChosen;
   std::vector<std::vector<float>> columns = {};  // [columns][tokens]
 };
 
 struct MemoryGroup {
-  std::vector<GroupMember> members;
+  std::vector<DrawnMember> members;
   float margin = 0;
 };
 
@@ -68,12 +68,12 @@ class GroupStore final : public TokenStore, private ExampleGroups {
   static std::vector<MemoryExample> examples_of(const std::vector<MemoryGroup>& groups) {
     std::vector<MemoryExample> examples;
     for (const MemoryGroup& group : groups) {
-      for (const GroupMember& member : group.members) examples.push_back(member.example);
+      for (const DrawnMember& member : group.members) examples.push_back(member.example);
     }
     return examples;
   }
 
-  const GroupMember& member(std::int64_t example) const {
+  const DrawnMember& member(std::int64_t example) const {
     const std::int64_t number = group_of(example);
     return groups_[static_cast<std::size_t>(number)]
         .members[static_cast<std::size_t>(example - first_[static_cast<std::size_t>(number)])];
@@ -96,9 +96,9 @@ class GroupStore final : public TokenStore, private ExampleGroups {
 
 // A member of `prompt` tokens that are not learned, the same for all, and `answer` tokens of its
 // own. Ids of answers begin at `first_id`.
-inline GroupMember member(std::int32_t prompt, std::int32_t answer, std::int32_t first_id,
+inline DrawnMember member(std::int32_t prompt, std::int32_t answer, std::int32_t first_id,
                           GroupRole role) {
-  GroupMember result{.example = {}, .role = role};
+  DrawnMember result{.example = {}, .role = role};
   for (std::int32_t t = 0; t < prompt; ++t) result.example.input_ids.push_back(t);
   for (std::int32_t t = 0; t < answer; ++t) result.example.input_ids.push_back(first_id + t);
   result.example.loss_mask.assign(static_cast<std::size_t>(prompt), 0);
@@ -111,8 +111,8 @@ inline MemoryGroup pair(std::int32_t prompt, std::int32_t chosen, std::int32_t r
            member(prompt, rejected, 500, GroupRole::kRejected)}};
 }
 
-// `count` groups of the kind; prompts and answers of 1 to `longest` / 2 tokens. Groups of answers
-// that are judged have one example, or up to `most_examples`.
+// `count` groups of the kind; prompts and answers of 1 to `longest` / 2 tokens. Groups of rollouts
+// have up to `most_examples`.
 inline std::vector<MemoryGroup> draw_groups(std::uint64_t seed, std::int64_t count,
                                             std::int32_t longest, GroupKind kind,
                                             std::uint64_t most_examples = 1) {
@@ -131,8 +131,9 @@ inline std::vector<MemoryGroup> draw_groups(std::uint64_t seed, std::int64_t cou
     MemoryGroup& group = groups.emplace_back();
     const std::uint64_t size = 1 + random.below(draw++, most_examples);
     for (std::uint64_t e = 0; e < size; ++e) {
-      const GroupRole role =
+      GroupRole role =
           random.below(draw++, 2) == 0 ? GroupRole::kDesirable : GroupRole::kUndesirable;
+      if (kind == GroupKind::kRollouts) role = GroupRole::kRollout;
       group.members.push_back(
           member(prompt, length(), 1000 * static_cast<std::int32_t>(e + 1), role));
     }

@@ -47,15 +47,14 @@ void require_common_budget(const Config& config) {
 
 // Plans the first epoch. Throws the errors that training would throw before its first step.
 Surveyed survey(const Config& config, const RankHosts& hosts) {
-  const auto store = open_training_store(config.data);
+  const auto store = open_training_store(config);
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
-  const StoreLossCounter counter(*store);
   require_common_budget(config);
   const TokenBudget budget =
       assumed_token_budget(config, decoder, assume_device(config, decoder, hosts));
   const PlanOptions options = plan_options(config, decoder, hosts.num_ranks, budget.tokens);
-  const Planner planner(store->lengths(), store->num_loss_tokens(), counter, options);
+  const Planner planner(*store, options);
   PlanSummary figures(plan_summary_options(options, decoder));
   const std::int64_t num_first = planner.num_steps(1, config.run.max_steps);
   for (std::int64_t step = 0; step < num_first; ++step) figures.add(planner.plan(step));

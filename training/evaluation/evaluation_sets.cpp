@@ -1,7 +1,7 @@
 #include "training/evaluation/evaluation_sets.h"
 
-#include "framework/data/store_groups.h"
 #include "training/setup/model_source.h"
+#include "training/setup/store_kind.h"
 
 namespace packtrain {
 
@@ -21,7 +21,7 @@ EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& b
       const std::string name = set_name(adapter, store.name);
       if (name == best_by) early_stopping_set_ = sets_.size();
       sets_.push_back({name, TokenStore::open(store.path), {a, own.size()}, nullptr});
-      check_is_plain(*sets_.back().store, "data.validation");
+      check_store_kind(*sets_.back().store, own[a].objective.kind, "data.validation");
     }
   }
 }

@@ -108,6 +108,7 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
   const LossNormalization sum;  // each token has the weight of its mask byte
   CollatorOptions options;
   options.sources = num_sources() > 1;
+  options.as_plain = true;
   std::vector<PackedBatch> packed;
   std::vector<DeviceBatch> batches;
   const at::Tensor total = joint.evaluate(model, count, [&] {

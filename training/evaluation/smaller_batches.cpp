@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 namespace packtrain {
 
@@ -10,9 +11,13 @@ std::int64_t smaller_budget(const StepPlan& plan, std::int64_t budget) {
   std::int64_t largest = 0;
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& pieces : micro_batches) {
-      if (pieces.size() < 2) continue;
+      std::int64_t num_units = 0;
       std::int64_t num_tokens = 0;
-      for (const Piece& piece : pieces) num_tokens += piece.length;
+      for_each_unit(pieces, [&](std::span<const Piece> unit) {
+        ++num_units;
+        for (const Piece& piece : unit) num_tokens += piece.length;
+      });
+      if (num_units < 2) continue;
       largest = std::max(largest, num_tokens);
     }
   }

@@ -9,8 +9,8 @@
 
 namespace packtrain {
 
-// Three quarters of the tokens of the plan's largest micro-batch with several examples, as in
-// plan/run_plan.h. 0 when every micro-batch has one example.
+// Three quarters of the tokens of the plan's largest micro-batch with several examples, or
+// groups, as in plan/run_plan.h. 0 when every micro-batch has one.
 std::int64_t smaller_budget(const StepPlan& plan, std::int64_t budget);
 
 // The error of the evaluation `what` when smaller_budget() returns 0.

@@ -17,10 +17,9 @@ namespace packtrain {
 namespace {
 
 bool is_divisible(const MicroBatch& pieces) {
-  int num_sequences = 0;
-  for_each_segment(pieces,
-                   [&](std::span<const Piece>, const AttentionSegment&) { ++num_sequences; });
-  return num_sequences > 1;
+  int num_units = 0;
+  for_each_unit(pieces, [&](std::span<const Piece>) { ++num_units; });
+  return num_units > 1;
 }
 
 // True when the micro-batch, or any of them for -1, can be divided into smaller ones.

@@ -48,11 +48,12 @@ void log_selection(const Config& config, const RunInputs& inputs, const Planner&
   if (!beyond.empty()) log_warning("{}\n  {}", beyond, kExceedsMaxPositionsAdvice);
   const SelectionCounts& losses = planner.losses();
   log_info(
-      "{}; {} examples; left out: {} empty, {} without "
+      "{}; {} examples{}; left out: {} empty, {} without "
       "supervised tokens, {} cut before any, {} too long; {} truncated, {} split",
-      describe_length(config.run, planner), store.info().num_examples, losses.empty_examples,
-      losses.masked_examples, losses.truncated_to_empty_examples, losses.dropped_examples,
-      losses.truncated_examples, losses.split_examples);
+      describe_length(config.run, planner), store.info().num_examples,
+      store.info().groups ? fmt::format(" in {} groups", store.info().groups->num_groups) : "",
+      losses.empty_examples, losses.masked_examples, losses.truncated_to_empty_examples,
+      losses.dropped_examples, losses.truncated_examples, losses.split_examples);
   const std::string cut = truncated_to_empty(losses, store, config.data);
   if (!cut.empty()) log_warning("{}\n  {}", cut, kTruncatedToEmptyAdvice);
   if (const auto num_bad = store.info().num_bad_lines; num_bad > 0) {

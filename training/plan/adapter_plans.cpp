@@ -29,9 +29,7 @@ AdapterPlans join_adapter_plans(const PlanOptions& options, const DecoderConfig&
     PlanOptions own_options =
         plan_options(own, decoder, options.num_ranks, options.max_tokens_per_micro_batch);
     own_options.order_version = options.order_version;
-    joined.loss_counters.push_back(std::make_unique<StoreLossCounter>(store));
-    auto planner = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(),
-                                             *joined.loss_counters.back(), own_options);
+    auto planner = std::make_unique<Planner>(store, own_options);
     joined.num_steps.push_back(count_steps(*planner, own.run));
     add(planner->losses(), joined.losses);
     plans.push_back({std::move(planner), first_example, joined.num_steps.back()});

@@ -10,7 +10,6 @@
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
 #include "models/layers/decoder_config.h"
-#include "samplers/loss_counter.h"
 #include "samplers/options.h"
 #include "samplers/planner.h"
 #include "samplers/selection.h"
@@ -25,10 +24,9 @@ struct AdapterStores {
 };
 
 struct AdapterPlans {
-  std::vector<std::unique_ptr<LossCounter>> loss_counters;  // which the planner reads
-  std::unique_ptr<Planner> planner;                         // its step k has step k of each
-  std::vector<std::int64_t> num_steps;                      // of each adapter's own run
-  SelectionCounts losses;                                   // of an epoch of each
+  std::unique_ptr<Planner> planner;     // its step k has step k of each
+  std::vector<std::int64_t> num_steps;  // of each adapter's own run
+  SelectionCounts losses;               // of an epoch of each
 };
 
 // The number of steps of an adapter's own run.

@@ -24,15 +24,18 @@ constexpr double kMaxRepeats = 5;
 constexpr double kMinAllowedS = 2.0;
 constexpr double kShareOfRun = 0.01;
 
-// The unit of attention. Joined pieces belong to the sequence of the piece they are joined to.
+// The unit of attention, or a group. Joined pieces belong to the sequence of the piece they are
+// joined to.
 struct Sequence {
   std::vector<Piece> pieces;
   std::int64_t num_tokens = 0;
 };
 
 void add_sequences(const MicroBatch& micro_batch, std::vector<Sequence>& sequences) {
-  for_each_segment(micro_batch, [&](std::span<const Piece> pieces, const AttentionSegment& one) {
-    sequences.push_back({{pieces.begin(), pieces.end()}, one.rows.size()});
+  for_each_unit(micro_batch, [&](std::span<const Piece> pieces) {
+    std::int64_t num_tokens = 0;
+    for (const Piece& piece : pieces) num_tokens += piece.length;
+    sequences.push_back({{pieces.begin(), pieces.end()}, num_tokens});
   });
 }
 

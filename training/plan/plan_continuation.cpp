@@ -57,6 +57,7 @@ PlanOptions options_from(const PlanSettings& settings, int order_version) {
   options.global_batch_size = config.batch.global_batch_size.value_or(0);
   options.global_batch_tokens = config.batch.global_batch_tokens.value_or(0);
   options.packing_window = config.batch.packing_window;
+  options.share_prefixes = config.batch.share_prefixes;
   options.max_tokens_per_micro_batch = *config.batch.max_tokens_per_micro_batch;
   options.micro_batch_size = 1;
   options.seed = config.run.seed;
@@ -66,14 +67,12 @@ PlanOptions options_from(const PlanSettings& settings, int order_version) {
 
 // Start of the plan that replaces the one of `options` at `step`.
 PlanStart start_behind(const PlanOptions& options, PlanStart start, std::int64_t step,
-                       const TokenStore& store, const LossCounter& counter) {
-  const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options,
-                        std::move(start));
-  return planner.start_at(step);
+                       const TokenStore& store) {
+  return Planner(store, options, std::move(start)).start_at(step);
 }
 
 // Start of the plan with the checkpoint's own settings.
-PlanStart start_of(const PlanHeader& header, const TokenStore& store, const LossCounter& counter) {
+PlanStart start_of(const PlanHeader& header, const TokenStore& store) {
   const auto& earlier = header.earlier;
   if (earlier.empty()) {
     return {.step = header.from_step, .epoch = header.first_epoch, .trained = {}};
@@ -83,7 +82,7 @@ PlanStart start_of(const PlanHeader& header, const TokenStore& store, const Loss
   for (std::size_t i = 0; i < earlier.size(); ++i) {
     const std::int64_t next = i + 1 < earlier.size() ? earlier[i + 1].from_step : header.from_step;
     const PlanOptions options = options_from(earlier[i].settings, header.order_version);
-    start = start_behind(options, std::move(start), next, store, counter);
+    start = start_behind(options, std::move(start), next, store);
   }
   return start;
 }
@@ -103,18 +102,18 @@ Continuation with_other_data(const ResumePoint& resumed) {
 }  // namespace
 
 Continuation continue_plan(const ResumePoint& resumed, const PlanSettings& present,
-                           const TokenStore& store, const LossCounter& counter) {
+                           const TokenStore& store) {
   const PlanHeader& header = resumed.header;
   if (find(header.settings, kStrategy) == nullptr) return {};
   const auto changes = changes_of(header.settings, present);
   const auto is_data = [](const SettingChange& change) { return change.key == "data.train"; };
   if (std::ranges::any_of(changes, is_data)) return with_other_data(resumed);
   if (changes.empty() && header.from_step == 0) return {};
-  Continuation continuation{.start = start_of(header, store, counter), .repeats = {}};
+  Continuation continuation{.start = start_of(header, store), .repeats = {}};
   if (changes.empty()) return continuation;
   continuation.is_new = true;
   continuation.start = start_behind(options_from(header.settings, header.order_version),
-                                    std::move(continuation.start), resumed.step, store, counter);
+                                    std::move(continuation.start), resumed.step, store);
   if (const std::int64_t num_cut = continuation.start.num_cut; num_cut > 0) {
     continuation.repeats = fmt::format(
         "{} example{} of epoch {} {} cut by steps before and trained in part: the whole of {} is "

@@ -7,7 +7,6 @@
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
-#include "samplers/loss_counter.h"
 #include "samplers/plan_start.h"
 #include "training/plan/plan_header.h"
 #include "training/plan/run_plan.h"
@@ -27,7 +26,7 @@ struct Continuation {
 // trained again. With other data the epoch is trained again. Returns nothing for checkpoints
 // without a plan header (older ones). O(examples) when settings differ.
 Continuation continue_plan(const ResumePoint& resumed, const PlanSettings& present,
-                           const TokenStore& store, const LossCounter& counter);
+                           const TokenStore& store);
 
 // Writes the continuation into the header, except `schedule_position`.
 void add_continuation(const ResumePoint& resumed, const Continuation& continuation,

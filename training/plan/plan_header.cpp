@@ -216,6 +216,10 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
     settings.emplace_back("batch.max_tokens_per_micro_batch",
                           std::to_string(options.max_tokens_per_micro_batch));
   }
+  // Steps that count tokens count the rows that are computed.
+  if (config.objective.kind != ObjectiveKind::kNextToken && options.global_batch_tokens > 0) {
+    settings.emplace_back("batch.share_prefixes", options.share_prefixes ? "true" : "false");
+  }
   if (options.plan_file != nullptr) {
     settings.emplace_back("batch.plan_file", "plan of digest " + options.plan_file->digest());
   }

@@ -25,6 +25,8 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   if (traits_of(options.strategy).has_plan_file) {
     options.plan_file = PlanFile::open(config.batch.plan_file);
   }
+  options.share_prefixes =
+      config.batch.share_prefixes && !traits_of(options.strategy).pads_to_longest;
   options.max_tokens_per_micro_batch = max_tokens_per_micro_batch;
   options.seed = config.run.seed;
   options.num_ranks = num_ranks;

@@ -14,15 +14,23 @@ struct MicroBatchWork {
   std::int64_t split_examples = 0;
   double cost = 0;          // of executed tokens and pads
   double useful_cost = 0;   // of tokens
-  double largest_cost = 0;  // of one sequence
+  double largest_cost = 0;  // of one sequence or group
   double flops = 0;         // of executed tokens and pads
+  std::int64_t saved_rows = 0;
+  std::int64_t max_unit_rows = 0;  // of one sequence or group
 };
+
+// Rows of its prefix that the examples of a group but one do not compute.
+std::int64_t saved_rows(std::span<const Piece> unit) {
+  const Piece& first = unit.front();
+  return first.is_prefix ? first.length * (std::ssize(unit) - 2) : 0;
+}
 
 MicroBatchWork work_of(const MicroBatch& pieces, const PlanSummaryOptions& options) {
   MicroBatchWork work;
   std::int32_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
-  for_each_segment(pieces, [&](std::span<const Piece> sequence, const AttentionSegment& segment) {
+  const auto add = [&](std::span<const Piece> sequence, const AttentionSegment& segment) {
     const AttentionSegment padded{{0, longest}, {}};
     const AttentionSegment& executed = options.pad_to_longest ? padded : segment;
     const double cost = options.cost.of_segment(segment);
@@ -31,9 +39,20 @@ MicroBatchWork work_of(const MicroBatch& pieces, const PlanSummaryOptions& optio
     work.split_examples += std::ranges::count_if(
         sequence, [](const Piece& piece) { return piece.begin == 0 && piece.continues; });
     work.useful_cost += cost;
-    work.largest_cost = std::max(work.largest_cost, cost);
     work.cost += options.pad_to_longest ? options.cost.of_segment(executed) : cost;
     work.flops += options.flops.of_segment(executed);
+    return cost;
+  };
+  for_each_unit(pieces, [&](std::span<const Piece> unit) {
+    double cost = 0;
+    std::int64_t rows = 0;
+    for_each_segment(unit, [&](std::span<const Piece> sequence, const AttentionSegment& segment) {
+      cost += add(sequence, segment);
+      rows += segment.rows.size();
+    });
+    work.largest_cost = std::max(work.largest_cost, cost);
+    work.max_unit_rows = std::max(work.max_unit_rows, rows);
+    work.saved_rows += saved_rows(unit);
   });
   work.rows = num_rows(work.rows, options.row_multiple);
   return work;
@@ -64,6 +83,8 @@ void PlanSummary::add(const StepPlan& plan) {
       total.largest_cost = std::max(total.largest_cost, work.largest_cost);
       rows_ += work.rows;
       split_examples_ += work.split_examples;
+      saved_rows_ += work.saved_rows;
+      if (plan.num_groups > 0) max_group_rows_ = std::max(max_group_rows_, work.max_unit_rows);
       most.tokens = std::max(most.tokens, work.tokens);
       most.cost = std::max(most.cost, work.cost);
       most.flops = std::max(most.flops, work.flops);
@@ -80,6 +101,7 @@ void PlanSummary::add(const StepPlan& plan) {
   num_examples_ += plan.num_examples;
   num_tokens_ += plan.num_tokens;
   num_loss_tokens_ += plan.num_loss_tokens;
+  num_groups_ += plan.num_groups;
   num_micro_batches_ += plan.num_micro_batches();
   slots_ += plan.num_micro_batches() * std::ssize(plan.ranks);
   token_imbalance_ += ratio(slowest_tokens * num_ranks, tokens);
@@ -96,6 +118,11 @@ double PlanSummary::fill() const {
 
 double PlanSummary::padding_fraction() const {
   return 1.0 - ratio(static_cast<double>(num_tokens_), static_cast<double>(rows_));
+}
+
+double PlanSummary::saved_fraction() const {
+  const auto saved = static_cast<double>(saved_rows_);
+  return saved > 0 ? saved / (saved + static_cast<double>(num_tokens_)) : 0.0;
 }
 
 StepLoads step_loads(const StepPlan& plan, const PlanSummaryOptions& options) {

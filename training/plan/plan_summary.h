@@ -33,6 +33,11 @@ class PlanSummary {
   std::int64_t num_examples() const { return num_examples_; }
   std::int64_t num_tokens() const { return num_tokens_; }
   std::int64_t num_loss_tokens() const { return num_loss_tokens_; }
+  // Of stores with groups, else 0.
+  std::int64_t num_groups() const { return num_groups_; }
+  std::int64_t max_rows_in_group() const { return max_group_rows_; }
+  // Rows that sharing prefixes saves / rows without sharing.
+  double saved_fraction() const;
   std::int64_t split_examples() const { return split_examples_; }  // examples in several pieces
   std::int64_t num_micro_batches() const { return num_micro_batches_; }  // of one rank
   std::int64_t max_tokens_in_micro_batch() const { return max_tokens_; }
@@ -46,7 +51,7 @@ class PlanSummary {
   // waits.
   double cost_utilization() const { return mean(utilization_, 1.0); }
   // Upper bound of the utilization for these pieces, under any assignment. A step takes at least as
-  // long as an equal share of its cost, and as its largest piece.
+  // long as an equal share of its cost, and as its largest piece or group.
   double cost_bound() const { return mean(bound_, 1.0); }
   double step_flops() const {
     return mean(step_flops_, 0.0);
@@ -62,6 +67,9 @@ class PlanSummary {
   std::int64_t num_examples_ = 0;
   std::int64_t num_tokens_ = 0;
   std::int64_t num_loss_tokens_ = 0;
+  std::int64_t num_groups_ = 0;
+  std::int64_t max_group_rows_ = 0;
+  std::int64_t saved_rows_ = 0;
   std::int64_t split_examples_ = 0;
   std::int64_t num_micro_batches_ = 0;
   std::int64_t max_tokens_ = 0;

@@ -26,21 +26,23 @@ int kept_shard_size(const PlanHeader& header, int num_ranks) {
   return header.entries.back().shard_size;
 }
 
-// The most rows of a micro-batch with several sequences. Another layout can make only these
-// smaller.
+// The most rows of a micro-batch with several sequences, or groups. Another layout can make only
+// these smaller.
 std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
   std::int64_t largest = 0;
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& pieces : micro_batches) {
+      std::int64_t num_units = 0;
       std::int64_t num_sequences = 0;
       std::int64_t num_tokens = 0;
       std::int64_t longest = 0;
+      for_each_unit(pieces, [&](std::span<const Piece>) { ++num_units; });
       for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
         ++num_sequences;
         num_tokens += segment.rows.size();
         longest = std::max(longest, segment.rows.size());
       });
-      if (num_sequences < 2) continue;
+      if (num_units < 2) continue;
       largest = std::max(largest, pad_to_longest ? num_sequences * longest : num_tokens);
     }
   }
@@ -124,7 +126,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
     const bool keeps_batches =
         !adapters.stores.empty() || is_of_file(settings) || is_of_file(resumed->header.settings);
     if (keeps_batches) require_same_batches(*resumed, settings);
-    *continuation_ = continue_plan(*resumed, settings, store, StoreLossCounter(store));
+    *continuation_ = continue_plan(*resumed, settings, store);
     add_continuation(*resumed, *continuation_, header_);
   }
   if (adapters.stores.empty()) {
@@ -134,7 +136,6 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
         options, decoder, adapters, [&](const Planner& planner, const RunSection& run) {
           return count_run_steps(planner, run, world.control());
         });
-    loss_counters_ = std::move(joined.loss_counters);
     planner_ = std::move(joined.planner);
     num_steps_ = std::move(joined.num_steps);
     total_steps_ = std::ranges::max(num_steps_);
@@ -164,9 +165,7 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
 RunPlan::~RunPlan() = default;
 
 void RunPlan::make_planner(const PlanOptions& options, const TokenStore& store, World& world) {
-  loss_counters_.push_back(std::make_unique<StoreLossCounter>(store));
-  planner_ = std::make_unique<Planner>(store.lengths(), store.num_loss_tokens(),
-                                       *loss_counters_.back(), options, continuation_->start);
+  planner_ = std::make_unique<Planner>(store, options, continuation_->start);
   total_steps_ = count_run_steps(*planner_, config_.run, world.control());
   num_steps_ = {total_steps_};
 }

@@ -87,7 +87,6 @@ class RunPlan {
   ProcessMesh mesh_;
   std::int64_t first_step_ = 0;
   PlanHeader header_;
-  std::vector<std::unique_ptr<LossCounter>> loss_counters_;  // of the planners' stores
   std::unique_ptr<Continuation> continuation_;
   std::unique_ptr<Planner> planner_;
   std::int64_t total_steps_ = 0;

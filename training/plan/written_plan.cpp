@@ -16,7 +16,8 @@ PlanFileStep written_step(const StepPlan& plan) {
     for (const MicroBatch& pieces : micro_batches) {
       auto& examples = rank.emplace_back();
       for (const Piece& piece : pieces) {
-        if (piece.begin == 0 && !piece.continues) {
+        if (piece.is_prefix) continue;  // its group's examples follow
+        if (counts_example(piece) && !piece.continues) {
           examples.push_back(piece.example);
           continue;
         }

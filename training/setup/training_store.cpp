@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,8 +13,8 @@
 #include "framework/core/error.h"
 #include "framework/data/joined_store.h"
 #include "framework/data/mixture.h"
-#include "framework/data/store_groups.h"
 #include "parallel/communicators/collectives.h"
+#include "training/setup/store_kind.h"
 
 namespace packtrain {
 namespace {
@@ -36,9 +37,31 @@ double wanted_part(const TrainStore& store) {
   return store.share ? *store.share : store.probability.value_or(0);
 }
 
+// Amount of training in each group: the tokens of its examples, or 1. A group with an example that
+// is too long is dropped. Prefixes count in each example, so that sharing them changes no mixture.
+std::vector<std::int32_t> amounts_of_groups(const TokenStore& store, const DataSection& data,
+                                            bool in_tokens) {
+  std::vector<std::int32_t> amounts;
+  const ExampleCounts lengths = store.lengths();
+  for (std::int64_t g = 0; g < store.info().groups->num_groups; ++g) {
+    const ExampleGroup group = store.groups()->group(g);
+    const auto first = static_cast<std::size_t>(group.first_example);
+    std::int64_t tokens = 0;
+    std::int64_t longest = 0;
+    for (std::size_t e = first; e < first + static_cast<std::size_t>(group.num_examples); ++e) {
+      tokens += lengths[e];
+      longest = std::max<std::int64_t>(longest, lengths[e]);
+    }
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    const std::int64_t amount = in_tokens ? std::min(tokens, kMost) : 1;
+    amounts.push_back(longest > data.max_length ? 0 : static_cast<std::int32_t>(amount));
+  }
+  return amounts;
+}
+
 // Amount of training in each example: its tokens after data.too_long, or 1.
-std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection& data,
-                                     bool in_tokens) {
+std::vector<std::int32_t> amounts_of_examples(const TokenStore& store, const DataSection& data,
+                                              bool in_tokens) {
   std::vector<std::int32_t> amounts;
   for (const std::int64_t length : store.lengths()) {
     const bool is_cut = length > data.max_length;
@@ -47,6 +70,14 @@ std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection&
     const bool is_dropped = is_cut && data.too_long == TooLong::kDrop;
     amounts.push_back(is_dropped ? 0 : static_cast<std::int32_t>(in_tokens ? tokens : 1));
   }
+  return amounts;
+}
+
+std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection& data,
+                                     bool in_tokens) {
+  std::vector<std::int32_t> amounts = store.groups() == nullptr
+                                          ? amounts_of_examples(store, data, in_tokens)
+                                          : amounts_of_groups(store, data, in_tokens);
   if (std::ranges::any_of(amounts, [](std::int32_t amount) { return amount > 0; })) return amounts;
   throw Error(ErrorCategory::kData,
               fmt::format("data.train: all examples of {} are longer than data.max_length = {}: it "
@@ -75,12 +106,13 @@ void resolve_shares(const DataSection& data, std::vector<StorePart>& parts) {
 
 }  // namespace
 
-std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
+std::unique_ptr<TokenStore> open_training_store(const Config& config) {
+  const DataSection& data = config.data;
   check_distinct(data.train);
   std::vector<StorePart> parts;
   for (const TrainStore& store : data.train) {
     parts.push_back({TokenStore::open(store.path), store.repeats, store.loss_weight});
-    check_is_plain(*parts.back().store, "data.train");
+    check_store_kind(*parts.back().store, config.objective.kind, "data.train");
   }
   if (!data.train.empty()) resolve_shares(data, parts);
   return join_stores(std::move(parts));
@@ -89,10 +121,10 @@ std::unique_ptr<TokenStore> open_training_store(const DataSection& data) {
 TrainingStores open_training_stores(const Config& config) {
   TrainingStores stores{adapter_configs(config), nullptr, {}};
   std::vector<StorePart> parts;
-  for (const Config& own : stores.configs) parts.push_back({open_training_store(own.data)});
+  for (const Config& own : stores.configs) parts.push_back({open_training_store(own)});
   stores.all = join_stores(std::move(parts));
   if (stores.configs.size() == 1) return stores;
-  for (const Config& own : stores.configs) stores.own.push_back(open_training_store(own.data));
+  for (const Config& own : stores.configs) stores.own.push_back(open_training_store(own));
   return stores;
 }
 

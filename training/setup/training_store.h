@@ -15,8 +15,9 @@
 namespace packtrain {
 
 // Opens data.train. Several stores are joined (framework/data/joined_store.h). Throws Error(kData),
-// and Error(kConfig) when a store is named twice.
-std::unique_ptr<TokenStore> open_training_store(const DataSection& data);
+// also for stores that objective.kind does not read (store_kind.h), and Error(kConfig) when a store
+// is named twice.
+std::unique_ptr<TokenStore> open_training_store(const Config& config);
 
 // What a run trains on, or each of several adapters.
 struct TrainingStores {

@@ -64,8 +64,10 @@ BatchSizes rows_of(const MicroBatch& pieces, Strategy strategy) {
 
 // A piece's last token has a label if the example continues after the piece.
 std::int64_t num_labels(const Piece& piece, const TokenStore& store, const LossCounter& counter) {
+  if (piece.is_prefix) return 0;
   const auto example = static_cast<std::size_t>(piece.example);
-  const bool is_whole = piece.begin == 0 && piece.length == store.lengths()[example];
+  const bool is_whole =
+      piece.after_prefix || (piece.begin == 0 && piece.length == store.lengths()[example]);
   if (is_whole) return store.num_loss_tokens()[example];
   return counter.loss_tokens_between(piece.example, piece.begin + 1,
                                      piece.begin + piece.length + (piece.continues ? 1 : 0));

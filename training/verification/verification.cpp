@@ -42,7 +42,8 @@ Config limit_examples(Config config, const TokenStore& store, const Verification
   // Steps counted in tokens hold as many examples of mean length, at least the longest example.
   // Steps of rows hold whole rows, at least one for each rank.
   const StoreInfo& info = store.info();
-  const std::int64_t mean = info.num_tokens / std::max<std::int64_t>(info.num_examples, 1) + 1;
+  const std::int64_t num_units = info.groups ? info.groups->num_groups : info.num_examples;
+  const std::int64_t mean = info.num_tokens / std::max<std::int64_t>(num_units, 1) + 1;
   const std::int64_t row = config.data.max_length;
   const std::int64_t num_rows =
       std::max<std::int64_t>((limit * mean + row - 1) / row, strategy.has_rows ? num_ranks : 1);
@@ -63,8 +64,7 @@ Collate collator_of(const BatchSection& batch) {
 
 std::vector<StepPlan> first_plans(const Config& config, const TokenStore& store,
                                   const PlanOptions& options, std::int64_t num_steps) {
-  const StoreLossCounter counter(store);
-  const Planner planner(store.lengths(), store.num_loss_tokens(), counter, options);
+  const Planner planner(store, options);
   const std::int64_t count = std::min(num_steps, planner.num_run_steps(config.run));
   std::vector<StepPlan> plans;
   for (std::int64_t step = 0; step < count; ++step) plans.push_back(planner.plan(step));
@@ -85,7 +85,7 @@ class Verification {
  public:
   Verification(const Config& config, World& world, const VerificationOptions& options)
       : world_(world),
-        store_(open_training_store(config.data)),
+        store_(open_training_store(config)),
         config_(limit_examples(config, *store_, options, data_parallel_size(world))),
         source_(find_model(config_)) {
     check_vocabulary(store_->folder(), store_->info().vocab_size, source_.decoder);
