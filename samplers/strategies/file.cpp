@@ -64,7 +64,9 @@ class FileCheck {
     for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
       for (std::size_t m = 0; m < step.ranks[rank].size(); ++m) {
         std::int64_t num_tokens = 0;
-        const std::string where = fmt::format("step {}, rank {}, micro-batch {}", s, rank, m);
+        const std::string where = file_.has_ranks()
+                                      ? fmt::format("step {}, rank {}, micro-batch {}", s, rank, m)
+                                      : fmt::format("step {}", s);
         for (const std::int64_t unit : units_of(step.ranks[rank][m], where, step.line)) {
           take(unit, epoch, s, step.line);
           if (!is_selected(unit)) continue;

@@ -248,6 +248,7 @@ TEST(GroupPlan, ContinuesAfterTheGroupsThatWereTrained) {
     const std::int64_t done = first.num_steps(1) / 2;
     PlanOptions other = test::group_options(60);
     other.global_batch_size = 7;
+    other.max_tokens_per_micro_batch = 6 * 60;
     const Planner second(drawn.store, other, first.start_at(done));
     std::vector<std::int64_t> groups;
     const auto add = [&](const Planner& planner, std::int64_t begin, std::int64_t end) {
