@@ -92,7 +92,7 @@ def show_store(arguments):
     for number in chosen_examples(arguments, store):
         if store.has_groups:
             title, members = title_of_group(store, number)
-            print(f"--- {title}{columns_text(store, number)}")
+            print(f"--- {title}")
             shower.show_members(arguments.target, store, members)
             continue
         ids, mask, source = store.example(number)

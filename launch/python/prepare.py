@@ -178,6 +178,7 @@ def main():
     encoder.set_formats(formats)
     set_chat(arguments, encoder, {form.name for form in formats.values()})
     groups = find_groups(arguments, list(formats.values()))
+    encoder.set_rollout_columns(groups["token_columns"] if groups else [])
     summary = Preparation(arguments, encoder, files, groups).run()
     summary["ignored_columns"] = ignored_columns(arguments, files, formats)
     if arguments.json:

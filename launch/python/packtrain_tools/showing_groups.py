@@ -27,15 +27,31 @@ def num_shared_tokens(examples: list[tuple[np.ndarray, np.ndarray]]) -> int:
     return shared
 
 
+def _listed(numbers: list[int]) -> str:
+    said = [f"{number:,}" for number in numbers]
+    return " and ".join(said) if len(said) <= 2 else f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def _numbers(store: StoreReader, number: int, mask: np.ndarray) -> str:
+    """The columns of tokens of an answer: one value where all learned tokens have it, else the range."""
+    said = []
+    learned = np.flatnonzero(mask[1:]) + 1
+    for name, column in store.token_columns(number).items():
+        values = column[learned]
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+        said.append(f"{name} {low:.4g}" + (f" to {high:.4g}" if high > low else ""))
+    return f" ({', '.join(said)})" if said else ""
+
+
 def title_of_group(store: StoreReader, number: int) -> tuple[str, list[int]]:
     """A title for the group that has an example, and its examples."""
     begin, roles, margin = store.group(number)
     members = list(range(begin, begin + len(roles)))
     examples = [store.example(member) for member in members]
-    lengths = " and ".join(f"{len(ids):,}" for ids, *_ in examples)
     shared = num_shared_tokens([(ids, mask) for ids, mask, _ in examples])
-    said = [f"{' and '.join(f'{member:,}' for member in members)} of {store.info['sources'][examples[0][2]]}",
-            f"{lengths} tokens"]
+    numbers = _listed(members) if len(members) <= 2 else f"{members[0]:,} to {members[-1]:,}"
+    said = [f"{numbers} of {store.info['sources'][examples[0][2]]}",
+            f"{_listed([len(ids) for ids, *_ in examples])} tokens"]
     said += [f"{shared:,} shared"] if len(members) > 1 else []
     said += [f"margin {margin:g}"] if margin is not None else []
     return f"example{'s' if len(members) > 1 else ''} {', '.join(said)}", members
@@ -49,9 +65,9 @@ def show_group(store: StoreReader, members: list[int], decode: Decode, color: bo
     shared = num_shared_tokens(examples)
     ids, mask = examples[0]
     parts = [f"prompt: {show_tokens(ids[:shared], mask[:shared], decode, color, max_chars)}"] if shared else []
-    for role, (ids, mask) in zip(roles, examples):
+    for role, number, (ids, mask) in zip(roles, members, examples):
         text = show_tokens(ids[shared:], mask[shared:], decode, color, max_chars, begins=shared == 0)
-        parts.append(f"{Role(role).name.lower()}: {text}")
+        parts.append(f"{Role(role).name.lower()}{_numbers(store, number, mask)}: {text}")
     return "\n".join(parts)
 
 

@@ -12,10 +12,9 @@ from safetensors.numpy import load_file
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.loss_weights import WEIGHTED
-from packtrain_tools.prepare.store import FORMAT_VERSION, GROUPS, MANIFEST
+from packtrain_tools.prepare.store import FORMAT_VERSION, GROUPS, MANIFEST, TOKEN_COLUMNS
 import itertools
 
-TOKEN_COLUMNS = "token_columns"  # names of float columns, in store.json
 KNOWN_REQUIREMENTS = (WEIGHTED, GROUPS, TOKEN_COLUMNS)
 
 

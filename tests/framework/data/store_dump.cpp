@@ -29,6 +29,16 @@ nlohmann::json groups_of(const packtrain::TokenStore& store) {
   return groups;
 }
 
+nlohmann::json columns_of(const packtrain::TokenStore& store, std::int64_t example) {
+  nlohmann::json columns = nlohmann::json::object();
+  const auto& names = store.info().token_columns;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    const auto values = store.token_column(example, c);
+    columns[names[c]] = std::vector<float>(values.begin(), values.end());
+  }
+  return columns;
+}
+
 nlohmann::json as_json(const packtrain::TokenStore& store) {
   store.check_all(0, 1);  // digests and all
   const packtrain::StoreInfo& info = store.info();
@@ -39,6 +49,7 @@ nlohmann::json as_json(const packtrain::TokenStore& store) {
     examples.push_back({{"input_ids", std::vector<std::int32_t>(ids.begin(), ids.end())},
                         {"loss_mask", std::vector<std::uint8_t>(mask.begin(), mask.end())},
                         {"num_loss_tokens", store.num_loss_tokens()[e]},
+                        {"token_columns", columns_of(store, e)},
                         {"source", store.source(e)}});
   }
   return {{"tokenizer", info.tokenizer},         {"tokenizer_hash", info.tokenizer_hash},

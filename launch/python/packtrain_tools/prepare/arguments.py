@@ -7,6 +7,7 @@ import os
 
 from packtrain_tools.chat.mask import TRAIN_ON
 from packtrain_tools.errors import Parser
+from packtrain_tools.prepare.rollout_groups import CENTERED, MEANINGS, STANDARDIZED
 from packtrain_tools.prepare.unfinished import TODAY
 from packtrain_tools.chat.names import CALL, ROLES, make_names
 from packtrain_tools.chat.reshape import Reshaping
@@ -144,6 +145,10 @@ def add_reading_arguments(parser: Parser):
     group.add_argument("--only-chosen", action="store_true",
                        help="of preferences: a plain store of the chosen (or desirable) answers, for "
                             "supervised training")
+    group.add_argument("--advantage-from", choices=list(MEANINGS),
+                       help="of rollouts: compute advantages from the column reward, even where there is a "
+                            f"column advantage. {STANDARDIZED} (default without that column): "
+                            f"{MEANINGS[STANDARDIZED]}; {CENTERED}: {MEANINGS[CENTERED]}")
     group.add_argument("--group-by", metavar="COLUMN",
                        help="records with the same value of it stay on one side of the held out "
                             "part")
@@ -211,7 +216,7 @@ def reading_of(arguments) -> Reading:
     keys = dict(arguments.message_key)
     roles = [pair for pairs in arguments.role for pair in pairs]
     return Reading(arguments.group_by or "", make_names(roles, keys.get("role"), keys.get("content")),
-                   Reshaping(arguments.system, arguments.merge_system))
+                   Reshaping(arguments.system, arguments.merge_system), arguments.advantage_from or "")
 
 
 def check_names(parser: Parser, arguments):

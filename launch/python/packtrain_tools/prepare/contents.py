@@ -3,7 +3,7 @@
 import json
 
 from packtrain_tools.prepare.examples import group_hash
-from packtrain_tools.sources.documents import Preference
+from packtrain_tools.sources.documents import Preference, Rollouts
 from packtrain_tools.sources.formats import Document, Instruction, Text
 
 
@@ -16,6 +16,8 @@ def group_of(document: Document) -> int:
 
 
 def _said(document: Document) -> str:
+    if isinstance(document, Rollouts):
+        return f"r{document.prompt}"
     if isinstance(document, Preference):  # pairs of one prompt belong together
         return f"p{document.prompt}"
     if isinstance(document, Text):

@@ -11,6 +11,15 @@ SENTENCES = {
         "Pairs of equal answers that were left out: {n}. Neither is better, so there is nothing to learn.",
     "unlearned_preferences":
         "Preferences with nothing to predict in an answer: {n}. They were left out.",
+    "unlearned_rollouts":
+        "Rollouts with nothing to learn: {n}. They were left out.",
+    "single_rollouts":
+        "Prompts with one rollout: {n}. It is compared with no other, so its advantage is 0.",
+    "equal_rewards":
+        "Prompts whose rollouts all have the same reward: {n}. Their advantages are 0.",
+    "repeated_prompts":
+        "Prompts that occurred before, with others between them: {n}. Each is a group of its own; sort the "
+        "records by prompt where the rollouts belong together.",
     "undesirable":
         "Undesirable answers that --only-chosen left out: {n}.",
     "empty_thoughts":

@@ -10,14 +10,16 @@ from packtrain_tools.chat.mask import ChatMask, Rendered
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.chat_rows import ChatRows
 from packtrain_tools.prepare.contents import group_of
-from packtrain_tools.prepare.examples import Examples, make_examples
+from packtrain_tools.prepare.examples import Examples, GroupColumns, make_examples
 from packtrain_tools.prepare.lengths import LengthLimits, Shortener, TooLong
 from packtrain_tools.prepare.loss_weights import is_rounded
-from packtrain_tools.prepare.preference_rows import (GroupRow, PreferenceRows, chosen_of,
-                                                     roles_and_margins, with_members_as)
+from packtrain_tools.prepare.preference_rows import (GroupRow, PreferenceRows, chosen_of, columns_of_groups,
+                                                     with_members_as)
+from packtrain_tools.prepare.rollout_rows import RolloutRow, RolloutRows, columns_of_rollouts
 from packtrain_tools.prepare.text_rows import TextRows
 from packtrain_tools.prepare.tokenizer import TokenizerVariants, load_tokenizer
-from packtrain_tools.sources.documents import Preference
+from packtrain_tools.prepare.whole_rows import WholeRows
+from packtrain_tools.sources.documents import Preference, Rollouts
 from packtrain_tools.sources.formats import (BadRecord, Document, FileFormat, Instruction, Text,
                                              decode)
 from packtrain_tools.sources.readers import Chunk, Record
@@ -52,6 +54,7 @@ class _Batch:
     bad: dict[int, BadRecord] = field(default_factory=dict)
     rows: list[tuple[int, Row]] = field(default_factory=list)
     groups: dict[int, GroupRow] = field(default_factory=dict)  # the rows of these records are groups
+    rollouts: dict[int, list[RolloutRow]] = field(default_factory=dict)  # those of these are rollouts
     num_skipped: int = 0
     counts: Counter = field(default_factory=Counter)
 
@@ -66,6 +69,7 @@ class Encoder:
         self.vocab_size = self._loaded.vocab_size
         self.settings = self._loaded.settings
         self._formats: dict[str, FileFormat] = {}
+        self._rollout_columns: list[str] = []
         self._chat: ChatMask | None = None
         self._instructions_as_chat = False
         self._make_rows()
@@ -93,6 +97,10 @@ class Encoder:
     def set_formats(self, formats: dict[str, FileFormat]):
         """Formats by the paths of files."""
         self._formats = formats
+
+    def set_rollout_columns(self, names: list[str]):
+        """The columns of tokens that every rollout has; empty without rollouts."""
+        self._rollout_columns = names
 
     def set_chat(self, chat: ChatMask | None, instructions_as_chat: bool):
         self._chat = chat
@@ -137,7 +145,7 @@ class Encoder:
                 self._take(batch, number, document)
         self._encode_texts(records, batch)
         self._encode_chats(records, batch)
-        self._encode_preferences(records, batch)
+        self._encode_groups(records, batch)
         batch.rows.sort(key=lambda row: row[0])
         return self._examples(records, batch, chunk.num_read_bytes)
 
@@ -158,46 +166,29 @@ class Encoder:
             return document
         return document.as_conversation() if self._instructions_as_chat else document.as_text()
 
-    def _encode_preferences(self, records: list[Record], batch: _Batch):
-        found = [(number, document) for number, document in batch.documents
-                 if isinstance(document, Preference)]
-        if not found:
-            return
-        rows = PreferenceRows(self._whole_rows, self._options.limits)
-        for (number, document), group in zip(found, rows.encode([each for _, each in found], batch.counts)):
+    def _encode_groups(self, records: list[Record], batch: _Batch):
+        """Preferences and rollouts: their answers are neither divided nor shortened."""
+        whole = WholeRows(self._loaded.tokenizer, self._texts, self._chats, self._chat,
+                          self._end_token is not None or self._options.no_end_token)
+        preferences = [(i, each) for i, each in batch.documents if isinstance(each, Preference)]
+        rows = PreferenceRows(whole.encode, self._options.limits)
+        for (number, document), group in zip(preferences, rows.encode([each for _, each in preferences],
+                                                                      batch.counts)):
             if isinstance(group, ValueError):
                 batch.bad[number] = BadRecord(str(group), records[number].line)
             elif group is not None:
                 batch.groups[number] = group
                 for row in group.rows:
                     self._add(batch, number, document, row)
-
-    def _whole_rows(self, documents: list[Text | Conversation],
-                    counts: Counter) -> list[Row | ValueError | None]:
-        """Rows of documents that are neither divided nor shortened."""
-        rows: list[Row | ValueError | None] = [
-            self._whole_chat(document, counts) if isinstance(document, Conversation) else None
-            for document in documents]
-        texts = {i: text for i, text in enumerate(documents) if isinstance(text, Text)}
-        found: list = self._texts.encode(list(texts.values()), counts)
-        if self._end_token is None and not self._options.no_end_token:
-            found = [ValueError("is text, and the tokenizer names no end-of-text token (--end-token TOKEN, or "
-                                "--no-end-token)")] * len(texts)
-        for i, row in zip(texts, found):
-            rows[i] = row
-        return rows
-
-    def _whole_chat(self, conversation: Conversation, counts: Counter) -> Row | ValueError | None:
-        try:
-            if self._chat is None:
-                raise ValueError("is a conversation, and there is no chat template")
-            rendered = self._chat.render(conversation, counts)
-            if rendered is None:
-                return None
-            encoding = self._loaded.tokenizer.encode(rendered.text, add_special_tokens=False)
-            return self._chats.row(rendered, encoding, counts)
-        except ValueError as fault:
-            return fault
+        rollouts = [(i, each) for i, each in batch.documents if isinstance(each, Rollouts)]
+        answers = RolloutRows(whole.encode, self.vocab_size, self._options.limits)
+        for (number, record), found in zip(rollouts, answers.encode([each for _, each in rollouts], batch.counts)):
+            if isinstance(found, ValueError):
+                batch.bad[number] = BadRecord(str(found), records[number].line)
+                continue
+            batch.rollouts[number] = found
+            for answer in found:
+                self._add(batch, number, record, answer.row)
 
     def _encode_texts(self, records: list[Record], batch: _Batch):
         texts = []
@@ -284,13 +275,18 @@ class Encoder:
                                                for weight in weights)
         batch.rows.append((number, row))
 
+    def _members(self, batch: _Batch) -> GroupColumns | None:
+        if self._rollout_columns:
+            return columns_of_rollouts(batch.rollouts, self._rollout_columns)
+        return columns_of_groups(batch.groups) if batch.groups else None
+
     def _examples(self, records: list[Record], batch: _Batch, num_read_bytes: int) -> EncodedChunk:
         documents = dict(batch.documents)
         groups = {number: group_of(documents[number]) for number, _ in batch.rows}
         examples = make_examples([row[0] for _, row in batch.rows], [row[1] for _, row in batch.rows],
                                  [records[number].file.source for number, _ in batch.rows],
                                  [groups[number] for number, _ in batch.rows],
-                                 *roles_and_margins(batch.groups))
+                                 self._members(batch))
         return EncodedChunk(examples, [(records[number], batch.bad[number])
                                        for number in sorted(batch.bad)], len(records),
                             batch.num_skipped, num_read_bytes, dict(+batch.counts))

@@ -2,7 +2,7 @@
 
 import hashlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -21,7 +21,10 @@ class Examples:
     groups: np.ndarray  # uint64 [num_examples]: hash of what belongs together, which is never divided
     # uint8 [num_examples], NO_ROLE for a plain example. A chosen example is followed by its rejected one.
     roles: np.ndarray
+    begins: np.ndarray  # bool [num_examples]: the first example of a group, and any plain example
     margins: np.ndarray  # float32 [num_examples], of the pair; 0 without one
+    rewards: np.ndarray  # float32 [num_examples], of the rollout; 0 without one
+    token_columns: dict[str, np.ndarray]  # float32 [num_tokens] by name; all parts have the same names
 
     @property
     def num_examples(self) -> int:
@@ -32,34 +35,52 @@ class Examples:
         return len(self.input_ids)
 
     @property
-    def begins(self) -> np.ndarray:
-        """bool [num_examples]: true for the first example of a pair, and for any other example."""
-        return self.roles != REJECTED
+    def num_groups(self) -> int:
+        """A plain example counts as a group."""
+        return int(np.count_nonzero(self.begins))
 
-    def first(self, num: int) -> "Examples":
-        return self.take(np.arange(self.num_examples) < num)
+    def first(self, num_groups: int) -> "Examples":
+        return self.take(np.cumsum(self.begins) <= num_groups)
 
     def take(self, wanted: np.ndarray) -> "Examples":
         """The examples where `wanted`, bool [num_examples], is true."""
         if wanted.all():
             return self
         tokens = np.repeat(wanted, self.lengths)
-        return Examples(self.input_ids[tokens], self.loss_mask[tokens], self.lengths[wanted],
-                        self.num_loss_tokens[wanted], self.source[wanted],
-                        self.digests[wanted], self.groups[wanted], self.roles[wanted],
-                        self.margins[wanted])
+        columns = {name: column[tokens] for name, column in self.token_columns.items()}
+        of_examples = {each.name: getattr(self, each.name)[wanted] for each in fields(self)
+                       if each.name not in _OF_TOKENS}
+        return Examples(input_ids=self.input_ids[tokens], loss_mask=self.loss_mask[tokens],
+                        token_columns=columns, **of_examples)
+
+
+_OF_TOKENS = ("input_ids", "loss_mask", "token_columns")
 
 
 def concatenate(parts: list[Examples]) -> Examples:
-    return Examples(*(np.concatenate([getattr(part, name) for part in parts])
-                      for name in Examples.__slots__))
+    columns = {name: np.concatenate([part.token_columns[name] for part in parts])
+               for name in parts[0].token_columns}
+    return Examples(token_columns=columns, **{
+        each.name: np.concatenate([getattr(part, each.name) for part in parts])
+        for each in fields(Examples) if each.name != "token_columns"})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupColumns:
+    """What examples of groups have besides tokens, in the order of examples."""
+
+    roles: list[int]
+    margins: list[float]  # of both examples of a pair; 0 without one
+    rewards: list[float]  # of rollouts; 0 without one
+    token_columns: dict[str, list[np.ndarray]]  # float32 [length] of each example
 
 
 def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[int],
-                  groups: list[int] | np.ndarray | None = None, roles: list[int] | None = None,
-                  margins: list[float] | None = None) -> Examples:
+                  groups: list[int] | np.ndarray | None = None,
+                  members: GroupColumns | None = None) -> Examples:
     """`masks` hold the bytes of loss_weights.py. `groups`: a hash of each example's group; by default,
-    examples with the same ids and mask form a group. `roles` and `margins`: None for plain examples."""
+    examples with the same ids and mask form a group. `members`: None for plain examples. Each rollout is a
+    group of its own until rollout_groups.py joins them."""
     lengths = np.array([len(row) for row in ids], np.int32)
     mask = np.concatenate(masks) if masks else np.zeros(0, np.uint8)
     counted = (mask != 0).astype(np.int32)
@@ -67,34 +88,50 @@ def make_examples(ids: list[list[int]], masks: list[np.ndarray], sources: list[i
     counted[begins] = 0  # the first token of an example has no predecessor and never counts
     sums = np.add.reduceat(counted, begins, dtype=np.int32) if masks else np.zeros(0, np.int32)
     flat = np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum()))
-    role = np.full(len(lengths), NO_ROLE, np.uint8) if roles is None else np.array(roles, np.uint8)
-    digests = digests_of(flat, mask, lengths, role)
+    role = np.full(len(lengths), NO_ROLE, np.uint8) if members is None else np.array(members.roles, np.uint8)
+    is_first = role != REJECTED
+    digests = digests_of(flat, mask, lengths, role, is_first)
+    none = np.zeros(len(lengths), np.float32)
+    columns = members.token_columns if members else {}
     return Examples(flat, mask, lengths, sums, np.array(sources, np.int16), digests,
-                    digests[:, 0].copy() if groups is None else np.array(groups, np.uint64), role,
-                    np.zeros(len(lengths), np.float32) if margins is None else np.array(margins, np.float32))
+                    digests[:, 0].copy() if groups is None else np.array(groups, np.uint64), role, is_first,
+                    none if members is None else np.array(members.margins, np.float32),
+                    none if members is None else np.array(members.rewards, np.float32),
+                    {name: np.concatenate([*parts, np.zeros(0, np.float32)], dtype=np.float32)
+                     for name, parts in columns.items()})
 
 
 def digests_of(input_ids: np.ndarray, loss_mask: np.ndarray, lengths: np.ndarray,
-               roles: np.ndarray) -> np.ndarray:
-    """uint64 [num_examples, 2]: equal for equal ids, mask and role, on every machine. Both examples of a pair
-    have the digest of the pair."""
+               roles: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """uint64 [num_examples, 2]: equal for equal ids, mask and role, on every machine. All examples of a group
+    have the digest of the group."""
     ids, mask = memoryview(input_ids.astype("<i4").tobytes()), memoryview(loss_mask.tobytes())
     ends = np.cumsum(lengths, dtype=np.int64)
     digests = b"".join(
         hashlib.blake2b(bytes(ids[4 * begin:4 * end]) + bytes(mask[begin:end]),
                         digest_size=16).digest()
         for begin, end in zip((ends - lengths).tolist(), ends.tolist()))
-    return _joined_by_pair(np.frombuffer(digests, "<u8").reshape(-1, 2), roles)
-
-
-def _joined_by_pair(digests: np.ndarray, roles: np.ndarray) -> np.ndarray:
+    found = np.frombuffer(digests, "<u8").reshape(-1, 2)
     if (roles == NO_ROLE).all():
-        return digests
-    joined = digests ^ mixed(roles.astype(np.uint64) + np.uint64(1))[:, None]
-    rejected = np.flatnonzero(roles == REJECTED)
-    joined[rejected - 1] = mixed(joined[rejected - 1]) ^ joined[rejected]
-    joined[rejected] = joined[rejected - 1]
-    return joined
+        return found
+    return _joined(found ^ mixed(roles.astype(np.uint64) + np.uint64(1))[:, None], begins)
+
+
+def _joined(digests: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """The digest of each group, which depends on the order of its examples."""
+    firsts = np.flatnonzero(begins)
+    sizes = np.diff(np.append(firsts, len(begins)))
+    joined = digests[firsts]
+    for place in range(1, int(sizes.max(initial=1))):
+        has_more = sizes > place
+        joined[has_more] = mixed(joined[has_more]) ^ digests[firsts[has_more] + place]
+    return np.repeat(joined, sizes, axis=0)
+
+
+def as_groups(examples: Examples, begins: np.ndarray) -> Examples:
+    """The same examples as the groups that `begins`, bool [num_examples], divides them into. Each was a group
+    of its own."""
+    return replace(examples, begins=begins, digests=_joined(examples.digests, begins))
 
 
 def group_hash(contents: bytes) -> int:

@@ -4,13 +4,19 @@ import sys
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.lengths import TURNS
+from packtrain_tools.prepare.rollout_groups import MEANINGS, STANDARDIZED
 from packtrain_tools.sources.columns import PREFERENCES, FileFormat, has_margins
+from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB
 
 
 def find_groups(arguments, formats: list[FileFormat]) -> dict | None:
-    """`kind` and `has_margins` of the store, None for a plain one. Raises ToolError for sources that no one
-    store can hold, and for options that do not fit preferences."""
+    """`kind`, `has_margins` and `token_columns` of the store, None for a plain one. Rollouts have
+    `from_rewards` too: how advantages are computed, "" where they are given. Raises ToolError for sources that
+    no one store can hold, and for options that do not fit preferences."""
     kinds = {form.name if form.name in PREFERENCES else "plain" for form in formats}
+    if arguments.only_chosen and "rollouts" in kinds:
+        raise ToolError("--only-chosen does not fit rollouts: none of them was chosen",
+                        "--format prompt-completion learns all of them.", CONFIG)
     if arguments.only_chosen or kinds == {"plain"}:
         return None
     if len(kinds) > 1:
@@ -19,13 +25,35 @@ def find_groups(arguments, formats: list[FileFormat]) -> dict | None:
                         "Prepare a store of each kind, or take the chosen answers with --only-chosen.", CONFIG)
     _check_options(arguments)
     [kind] = kinds
+    if kind == "rollouts":
+        return _rollouts(arguments, formats)
     with_margin = {has_margins(form) for form in formats}
     if len(with_margin) > 1:
         raise ToolError("some sources have margins ('margin', or 'score_chosen' and 'score_rejected'), and "
                         "others have none", "--column margin= --column score_chosen= leaves them out.", CONFIG)
     if any("score_chosen" in form.columns for form in formats):
         print("packtrain prepare: the margin of a pair is score_chosen - score_rejected", file=sys.stderr)
-    return {"kind": kind, "has_margins": with_margin == {True}}
+    return {"kind": kind, "has_margins": with_margin == {True}, "token_columns": []}
+
+
+def _rollouts(arguments, formats: list[FileFormat]) -> dict:
+    columns = {frozenset(_numbers(form)) for form in formats}
+    if len(columns) > 1:
+        found = " and ".join(sorted(" with ".join(sorted(names)) for names in columns))
+        raise ToolError(f"the sources have rollouts {found}", "Prepare a store of each, or leave columns out, as "
+                        "with --column old_log_prob=.", CONFIG)
+    [names] = columns
+    from_rewards = ""
+    if "reward" in names:
+        from_rewards = arguments.advantage_from or STANDARDIZED
+        print(f"packtrain prepare: {MEANINGS[from_rewards]}, of each prompt's rollouts", file=sys.stderr)
+    with_log_probs = [OLD_LOG_PROB] if OLD_LOG_PROB in names else []
+    return {"kind": "rollouts", "has_margins": False, "token_columns": [ADVANTAGE, *with_log_probs],
+            "from_rewards": from_rewards}
+
+
+def _numbers(form: FileFormat) -> set[str]:
+    return {"reward", ADVANTAGE, OLD_LOG_PROB} & set(form.columns)
 
 
 def _check_options(arguments):
@@ -46,4 +74,5 @@ def groups_text(store: dict) -> str:
     if groups is None:
         return ""
     margins = ", with margins" if groups["has_margins"] else ""
-    return f", {groups['num_groups']:,} {'pairs' if groups['kind'] == 'pairs' else 'judged answers'}{margins}"
+    names = {"pairs": "pairs", "judged": "judged answers", "rollouts": "prompts with their rollouts"}
+    return f", {groups['num_groups']:,} {names[groups['kind']]}{margins}"

@@ -34,6 +34,8 @@ def options_without_effect(arguments, formats: set[str]) -> list[str]:
         found += [f"{name} (no source has conversations)" for name, given in asked.items() if given]
     if arguments.only_chosen and not formats & set(PREFERENCES):
         found.append("--only-chosen (no source has preferences)")
+    if arguments.advantage_from and "rollouts" not in formats:
+        found.append("--advantage-from (no source has rollouts)")
     if arguments.instructions_as and not formats & {"instruction", "pairs"}:
         found.append("--instructions-as (no source has instructions)")
     if arguments.separator is not None and not has_documents:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packtrain_tools.chat.conversations import Conversation
+from packtrain_tools.prepare.examples import GroupColumns
 from packtrain_tools.prepare.lengths import LengthLimits, Row
 from packtrain_tools.sources.documents import Document, Instruction, Preference, Role, Text
 
@@ -42,14 +43,12 @@ def chosen_of(preference: Preference) -> Document | None:
     return None if role == Role.UNDESIRABLE else replace(member, group=preference.group)
 
 
-def roles_and_margins(groups: dict[int, GroupRow]) -> tuple[list[int] | None, list[float] | None]:
-    """Of each row, in the order of the records' numbers; None without groups. Both rows of a pair have its
-    margin."""
-    if not groups:
-        return None, None
+def columns_of_groups(groups: dict[int, GroupRow]) -> GroupColumns:
+    """Of each row, in the order of the records' numbers."""
     ordered = [groups[number] for number in sorted(groups)]
     roles = [int(role) for group in ordered for role in group.roles]
-    return roles, [0.0 if group.margin is None else group.margin for group in ordered for _ in group.roles]
+    margins = [0.0 if group.margin is None else group.margin for group in ordered for _ in group.roles]
+    return GroupColumns(roles, margins, [0.0] * len(roles), {})
 
 
 class PreferenceRows:

@@ -14,6 +14,7 @@ from packtrain_tools.prepare.examples import Examples
 from packtrain_tools.prepare.processes import StopSignals, encode_all
 from packtrain_tools.progress import Progress
 from packtrain_tools.sources.readers import Reader
+from packtrain_tools.prepare.rollout_groups import RolloutGroups
 from packtrain_tools.prepare.selection import Selection, files_of
 from packtrain_tools.prepare.shard_file import write_json
 from packtrain_tools.sources.files import SourceFile
@@ -37,7 +38,8 @@ class Preparation:
         self._bad_lines = BadLines(arguments.skip_bad_lines, arguments.max_bad_fraction,
                                    arguments.out)
         self._groups = groups
-        self._selection = Selection(arguments, 2 if groups and groups["kind"] == "pairs" else 1)
+        self._selection = Selection(arguments)
+        self._rollouts = RolloutGroups(groups["from_rewards"]) if groups and groups["kind"] == "rollouts" else None
         self._counts: Counter[str] = Counter()
         self._num_chunks = 0
         self._num_encoded = 0  # examples, before selection
@@ -73,6 +75,8 @@ class Preparation:
         for store, saved in zip(stores, state["stores"]):
             store.restore(saved)
         self._selection.restore(self._folders[0], state["selection"])
+        if self._rollouts:
+            self._rollouts.restore(self._folders[0], state["rollouts"])
         self._bad_lines.restore(state["bad_lines"])
         self._num_chunks, self._num_saves = state["num_chunks"], state["num_saves"]
         self._num_encoded, self._num_skipped = state["num_encoded"], state["num_skipped"]
@@ -96,11 +100,13 @@ class Preparation:
             "counts": dict(self._counts),
             "bad_lines": self._bad_lines.save(),
             "selection": self._selection.save(self._folders[0], self._num_saves),
+            "rollouts": self._rollouts.save(self._folders[0], self._num_saves) if self._rollouts else None,
             "stores": [store.save(self._num_saves) for store in self._stores],
         }
         write_json(self._folders[0], UNFINISHED, state)
         for folder, store in zip(self._folders, state["stores"]):
-            remove_unfinished(folder, [UNFINISHED, store["waiting"], *files_of(state["selection"])])
+            rollouts = [state["rollouts"]["file"]] if state["rollouts"] else []
+            remove_unfinished(folder, [UNFINISHED, store["waiting"], *files_of(state["selection"]), *rollouts])
 
     def run(self) -> dict:
         """Returns the summary. Raises ToolError, with STOPPED after a signal to stop. A failure before the
@@ -146,7 +152,8 @@ class Preparation:
         self._bad_lines.count(chunk.num_records)
         for record, bad in chunk.bad:
             self._bad_lines.add(record, bad)
-        self._add(*self._selection.split(chunk.examples))
+        examples = self._rollouts.add(chunk.examples) if self._rollouts else chunk.examples
+        self._add(*self._selection.split(examples))
 
     def _note_date(self, is_used: bool):
         """Reports once that the chat template uses today's date."""
@@ -160,6 +167,10 @@ class Preparation:
             store.add(examples)
 
     def _finish(self) -> dict:
+        if self._rollouts:
+            for examples in self._rollouts.finish():
+                self._add(*self._selection.split(examples))
+            self._counts.update(self._rollouts.counts)
         for parts in self._selection.finish():
             self._add(*parts)
         self._bad_lines.finish()

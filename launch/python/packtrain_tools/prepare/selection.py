@@ -22,7 +22,7 @@ class Seen:
         self.num_duplicates = 0
 
     def new_ones(self, examples: Examples) -> Examples:
-        begins = examples.begins  # both examples of a pair have its digest
+        begins = examples.begins  # all examples of a group have its digest
         digests = examples.digests[begins]
         is_new = np.ones(len(digests), bool)
         for i, digest in enumerate(_rows(digests)):
@@ -52,17 +52,17 @@ def _rows(digests: np.ndarray) -> list[bytes]:
 
 
 class Selection:
-    def __init__(self, arguments, num_together: int = 1):
-        """`num_together`: examples of a record that the options count as one, 2 for pairs."""
-        self._max_examples = num_together * arguments.max_examples if arguments.max_examples else sys.maxsize
+    """All numbers count groups: pairs, prompts with their rollouts, or plain examples."""
+
+    def __init__(self, arguments):
+        self._max_examples = arguments.max_examples or sys.maxsize
+        self._num_taken = 0
         self._seen = Seen() if arguments.deduplicate else None
-        sample = arguments.sample if isinstance(arguments.sample, float) else \
-            _times(arguments.sample, num_together)
+        sample = arguments.sample
         self._sample = make_choice(sample if isinstance(sample, float) else None,
                                    sample if isinstance(sample, int) else None,
                                    arguments.seed, SAMPLED)
-        self._held_out = make_choice(arguments.validation_fraction,
-                                     _times(arguments.validation_examples, num_together),
+        self._held_out = make_choice(arguments.validation_fraction, arguments.validation_examples,
                                      arguments.seed, HELD_OUT)
         self.num_by_source = np.zeros(len(arguments.sources), np.int64)  # taken examples
 
@@ -76,7 +76,7 @@ class Selection:
         return self._num_left() == 0
 
     def _num_left(self) -> int:
-        return self._max_examples - int(self.num_by_source.sum())
+        return self._max_examples - self._num_taken
 
     def split(self, examples: Examples) -> tuple[Examples, Examples]:
         """Examples for training and for validation that are certain now."""
@@ -88,6 +88,7 @@ class Selection:
 
     def _hold_out(self, examples: Examples) -> tuple[Examples, Examples]:
         examples = examples.first(self._num_left())
+        self._num_taken += examples.num_groups
         self.num_by_source += np.bincount(examples.source, minlength=len(self.num_by_source))
         return self._held_out.split(examples) if self._held_out else (examples, examples.first(0))
 
@@ -103,7 +104,7 @@ class Selection:
 
     def save(self, folder: str, number: int) -> dict:
         """Writes its state to disk and returns the input of `restore`. `number`: of the save."""
-        return {"num_by_source": self.num_by_source.tolist(),
+        return {"num_by_source": self.num_by_source.tolist(), "num_taken": self._num_taken,
                 "seen": self._seen.save(folder, number) if self._seen else None,
                 "pools": [{"file": save_examples(folder, f"pool{i}x{number}", choice.pool),
                            "num_chosen": choice.num_chosen}
@@ -111,15 +112,12 @@ class Selection:
 
     def restore(self, folder: str, state: dict):
         self.num_by_source = np.array(state["num_by_source"], np.int64)
+        self._num_taken = state.get("num_taken", int(self.num_by_source.sum()))
         if self._seen:
             self._seen.restore(folder, state["seen"])
         for choice, saved in zip(self._pools(), state["pools"]):
             choice.pool = restore_examples(folder, saved["file"])
             choice.num_chosen = saved["num_chosen"]
-
-
-def _times(number: int | None, num_together: int) -> int | None:
-    return None if number is None else number * num_together
 
 
 def files_of(state: dict) -> list[str]:

@@ -9,9 +9,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from packtrain_tools.errors import ToolError
-from packtrain_tools.prepare.examples import Examples, digests_of
+from packtrain_tools.prepare.examples import REJECTED, Examples, digests_of
 
 Column = tuple[str, list[np.ndarray]]  # type of safetensors, and the parts of the values
+_OF_TOKENS = "token."  # begins the names of tensors with a number for each token
 _WIDTHS = {"U64": 8, "I64": 8, "I32": 4, "F32": 4, "I16": 2, "U8": 1}
 
 
@@ -22,6 +23,7 @@ def write_shard(path: str, parts: list[Examples], groups: dict | None = None) ->
     columns = _columns(parts)
     if groups is not None:
         columns |= _group_columns(parts, groups)
+    columns |= _token_columns(parts)
     write_columns(path, columns)
     digest = hashlib.blake2b(digest_size=16)
     for _, arrays in columns.values():
@@ -32,9 +34,11 @@ def write_shard(path: str, parts: list[Examples], groups: dict | None = None) ->
 
 def write_unselected(path: str, parts: list[Examples]):
     """Writes examples before selection, which `read_shard` reads."""
-    write_columns(path, _columns(parts) | {
+    write_columns(path, _columns(parts) | _token_columns(parts) | {
         "groups": ("U64", [part.groups for part in parts]),
         "margins": ("F32", [part.margins for part in parts]),
+        "rewards": ("F32", [part.rewards for part in parts]),
+        "begins": ("U8", [part.begins.astype(np.uint8) for part in parts]),
         "roles": ("U8", [part.roles for part in parts])})
 
 
@@ -59,6 +63,11 @@ def _group_columns(parts: list[Examples], groups: dict) -> dict[str, Column]:
     if groups["has_margins"]:
         columns["margin"] = ("F32", [part.margins[part.begins] for part in parts])
     return columns
+
+
+def _token_columns(parts: list[Examples]) -> dict[str, Column]:
+    return {_OF_TOKENS + name: ("F32", [part.token_columns[name] for part in parts])
+            for name in sorted(parts[0].token_columns)}
 
 
 def write_columns(path: str, columns: dict[str, Column]):
@@ -86,10 +95,15 @@ def read_shard(path: str) -> Examples:
     columns = _load(path)
     lengths = np.diff(columns["offsets"]).astype(np.int32)
     roles = columns["roles"]
+    # Files of earlier versions have neither, and no rollouts.
+    begins = columns["begins"].astype(bool) if "begins" in columns else roles != REJECTED
+    rewards = columns.get("rewards", np.zeros(len(lengths), np.float32))
+    digests = digests_of(columns["input_ids"], columns["loss_mask"], lengths, roles, begins)
     return Examples(columns["input_ids"], columns["loss_mask"], lengths,
-                    columns["num_loss_tokens"], columns["source"],
-                    digests_of(columns["input_ids"], columns["loss_mask"], lengths, roles),
-                    columns["groups"], roles, columns["margins"])
+                    columns["num_loss_tokens"], columns["source"], digests,
+                    columns["groups"], roles, begins, columns["margins"], rewards,
+                    {name.removeprefix(_OF_TOKENS): column for name, column in columns.items()
+                     if name.startswith(_OF_TOKENS)})
 
 
 def read_lengths(path: str) -> np.ndarray:

@@ -34,23 +34,24 @@ class ShareOfGroups:
 
 
 class NumberOfGroups:
-    """Chooses the groups with the smallest coins until they have at least `number` examples. They are
-    certain only at the end; before, the candidates are in memory. A group that is not among the first
-    `number` of the candidates is not among those of all, so a dropped group stays dropped."""
+    """Chooses what belongs together with the smallest coins until it has at least `number` groups of the
+    store (of a plain store, examples). They are certain only at the end; before, the candidates are in memory.
+    What is not among the first `number` of the candidates is not among those of all, so what is dropped stays
+    dropped."""
 
     def __init__(self, number: int, seed: int, salt: int):
         self._number = number
         self._seed = seed
         self._salt = salt
         self.pool: list[Examples] = []
-        self.num_chosen = 0  # of the pool, when groups were last dropped
+        self.num_chosen = 0  # groups of the pool, when some were last dropped
 
     def split(self, examples: Examples) -> tuple[Examples, Examples]:
         """The other examples that are certain now, and no chosen ones yet."""
         self.pool.append(examples)
         none = examples.first(0)
-        wanted = max(self._number, self.num_chosen)  # one group may be larger than `number`
-        if sum(part.num_examples for part in self.pool) < 2 * wanted + POOL_SLACK:
+        wanted = max(self._number, self.num_chosen)  # what belongs together may be more than `number`
+        if sum(part.num_groups for part in self.pool) < 2 * wanted + POOL_SLACK:
             return none, none
         return self._let_go(), none
 
@@ -58,10 +59,10 @@ class NumberOfGroups:
         candidates = concatenate(self.pool)
         coin = coins(candidates.groups, self._seed, self._salt)
         chosen = np.ones(candidates.num_examples, bool)
-        if candidates.num_examples > self._number:
-            chosen = coin <= np.partition(coin, self._number - 1)[self._number - 1]
+        if candidates.num_groups > self._number:
+            chosen = coin <= np.partition(coin[candidates.begins], self._number - 1)[self._number - 1]
         self.pool = [candidates.take(chosen)]
-        self.num_chosen = self.pool[0].num_examples
+        self.num_chosen = self.pool[0].num_groups
         return candidates.take(~chosen)
 
     def finish(self) -> list[tuple[Examples, Examples]]:

@@ -20,6 +20,7 @@ FORMAT_VERSION = 1
 MANIFEST = "store.json"
 UNFINISHED = "unfinished.json"  # preparation.py
 GROUPS = "groups"  # of store.json; its readers must know it
+TOKEN_COLUMNS = "token_columns"  # names of float columns, in store.json; its readers must know it
 TOKENIZER_FOLDER = "tokenizer"
 MAX_SHARD_TOKENS = 1 << 26
 CHAT_TEMPLATE = "chat_template.jinja"
@@ -50,12 +51,13 @@ class StoreWriter:
         self._has_weights = False
 
     def add(self, examples: Examples):
-        """A shard ends at the example that fills it, or its pair, independent of how examples arrive."""
+        """A shard ends at the example that fills it, or its group, independent of how examples arrive.
+        `examples` are whole groups."""
         while self._num_waiting_tokens + examples.num_tokens >= self._max_shard_tokens:
             ends = self._num_waiting_tokens + np.cumsum(examples.lengths, dtype=np.int64)
             first_after = 1 + int(np.searchsorted(ends, self._max_shard_tokens))
-            if first_after < examples.num_examples and not examples.begins[first_after]:
-                first_after += 1  # no shard divides a pair
+            while first_after < examples.num_examples and not examples.begins[first_after]:
+                first_after += 1  # no shard divides a group
             is_before = np.arange(examples.num_examples) < first_after
             self._keep(examples.take(is_before))
             self._write_shard()
@@ -84,7 +86,7 @@ class StoreWriter:
             "mask_bytes": count_bytes([examples.loss_mask for examples in self._waiting]),
             "digest": digest})
         if groups is not None:
-            num_groups = sum(int(examples.begins.sum()) for examples in self._waiting)
+            num_groups = sum(examples.num_groups for examples in self._waiting)
             self._info["shards"][-1]["num_groups"] = num_groups
             groups["num_groups"] += num_groups
         self._info["num_examples"] += len(lengths)
@@ -143,7 +145,7 @@ class StoreWriter:
         self._info |= optional or {}
         if self._has_weights:
             self._info |= {WEIGHTED: weight_table()}
-        requires = [name for name in (WEIGHTED, GROUPS) if name in self._info]
+        requires = [name for name in (WEIGHTED, GROUPS, TOKEN_COLUMNS) if name in self._info]
         if requires:
             self._info["requires"] = requires
         write_json(self.folder, MANIFEST, self._info)
@@ -202,7 +204,8 @@ def restore_examples(folder: str, file: str) -> list[Examples]:
 def new_store(folder: str, tokenizer: str, vocab_size: int, sources: list[str], overwrite: bool,
               chat_template: str | None = None, groups: dict | None = None) -> dict:
     """Makes the folder with the tokenizer and returns the `info` of a StoreWriter. `chat_template`: a file
-    that replaces the tokenizer's template. `groups`: `kind` and `has_margins` of a store of groups."""
+    that replaces the tokenizer's template. `groups`: `kind`, `has_margins` and
+    `token_columns` of a store of groups."""
     _clear_folder(folder, overwrite)
     return {
         "format_version": FORMAT_VERSION,
@@ -218,6 +221,7 @@ def new_store(folder: str, tokenizer: str, vocab_size: int, sources: list[str], 
         "num_bad_lines": 0,
         **({GROUPS: {"kind": groups["kind"], "num_groups": 0, "has_margins": groups["has_margins"]}}
            if groups else {}),
+        **({TOKEN_COLUMNS: sorted(groups[TOKEN_COLUMNS])} if groups and groups[TOKEN_COLUMNS] else {}),
         "shards": [],
     }
 

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 from packtrain_tools.chat.names import DEFAULT_NAMES, Names
 from packtrain_tools.chat.reshape import Reshaping
+from packtrain_tools.sources import rollout_columns
 from packtrain_tools.sources.documents import printable
+from packtrain_tools.sources.rollout_columns import ROLLOUTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +27,16 @@ FORMATS = {
                      ("prompt", "messages", "conversations", "instruction", "input", "history", *_CHAT,
                       "margin", "score_chosen", "score_rejected")),
     "judged": Columns(("label",), ("prompt", "completion", "messages", "conversations", *_CHAT)),
+    "rollouts": Columns((), (*ROLLOUTS, *_CHAT)),  # rollout_columns.py says which of them it needs
 }
-PREFERENCES = ("pairs", "judged")  # formats of answers that were compared or judged
+PREFERENCES = ("pairs", "judged", "rollouts")  # formats whose stores have groups
 JUDGEMENTS = ("label", "kto_tag")  # of TRL, of LLaMA-Factory: true or false next to an answer
 PROMPTS = ("prompt", "conversations", "messages", "instruction")  # of pairs; the first one counts
 _SCORES = {"score_chosen", "score_rejected"}
 OURS = {name for columns in FORMATS.values() for name in columns.required + columns.optional}
 # `label` has many meanings: it is no sign of another format.
 REQUIRED = {name for columns in FORMATS.values() for name in columns.required} - {"label"}
+_ON_REQUEST = ("judged", "rollouts")  # recognised by more than their required columns
 _THREADS = {"parent_id", "message_tree_id", "conversation_id", "thread_id"}  # of one message
 _SHOWN = 20
 
@@ -44,6 +48,7 @@ class Reading:
     group_by: str = ""  # a column of the file, by its name in the file
     names: Names = DEFAULT_NAMES
     reshaping: Reshaping = Reshaping()
+    advantage_from: str = ""  # of rollouts: how rewards become advantages (rollout_groups.py); "": where needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ def has_margins(form: FileFormat) -> bool:
 
 def wanted_columns() -> str:
     return "; or ".join(" and ".join(f"'{name}'" for name in columns.required)
-                        for name, columns in FORMATS.items() if name != "judged")
+                        for name, columns in FORMATS.items() if name not in _ON_REQUEST)
 
 
 def listed(names) -> str:
@@ -84,12 +89,15 @@ def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[
     """Finds the one format that has all its columns. `renamed`: (ours, theirs). `is_judged`: a column of
     JUDGEMENTS is true or false. Raises ValueError."""
     wanted, renamed = _judged(names, wanted, renamed, is_judged)
+    wanted, renamed = rollout_columns.completed(names, wanted, renamed)
     theirs = _columns_named(names, renamed)
     ours = [name for name in names if name not in theirs and name not in theirs.values()]
     ours += [name for name, their in theirs.items() if their]
     name = _fitting(names, ours, wanted)
     columns = FORMATS[name]
     used = columns.required + tuple(column for column in columns.optional if column in ours)
+    if name == "rollouts":
+        used = rollout_columns.needed(used, reading.advantage_from)
     used = _without_superseded(name, used)
     theirs = {our: their for our, their in theirs.items() if our in used or not their}
     taken = {theirs.get(column, column) for column in used} | {reading.group_by}
@@ -146,7 +154,7 @@ def _fitting(names: list[str], ours: list[str], wanted: str | None) -> str:
     fitting = [name for name, columns in FORMATS.items()
                if wanted in (None, name) and set(columns.required) <= set(ours)]
     if wanted is None:
-        fitting = ["pairs"] if "pairs" in fitting else [name for name in fitting if name != "judged"]
+        fitting = ["pairs"] if "pairs" in fitting else [name for name in fitting if name not in _ON_REQUEST]
     if not fitting:
         expected = wanted_columns() if wanted is None else \
             f"{listed(FORMATS[wanted].required)} for --format {wanted}"

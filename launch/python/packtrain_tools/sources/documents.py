@@ -36,6 +36,7 @@ class Role(enum.IntEnum):
     REJECTED = 1
     DESIRABLE = 2
     UNDESIRABLE = 3
+    ROLLOUT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +95,33 @@ class Preference:
     weight: float = 1.0
 
 
-Document = Text | Instruction | Conversation | Preference
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A prompt and a completion as token ids. `learned`: which of the completion, None for all."""
+
+    prompt: list[int]
+    completion: list[int]
+    learned: list[bool] | None = None
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """An answer that a policy wrote."""
+
+    member: Text | Conversation | Tokens
+    values: dict[str, float | list[float]]  # of each column: one for the answer, or one a learned token
+    reward: float | None = None  # given where advantages are computed from rewards
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """The answers of a record to its prompt. Those of the next records may belong to the same group."""
+
+    members: tuple[Rollout, ...]
+    prompt: str  # what identifies the prompt
+    group: str = ""
+    weight: float = 1.0
+
+
+Document = Text | Instruction | Conversation | Preference | Rollouts

@@ -16,9 +16,11 @@ from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.columns import (FORMATS, JUDGEMENTS, REQUIRED, WEIGHT, FileFormat,
                                              Reading, format_of_columns, has_margins, listed)
 from packtrain_tools.sources.delimited import delimiter_advice
-from packtrain_tools.sources.documents import BadRecord, Document, Instruction, Preference, Text
+from packtrain_tools.sources.documents import (BadRecord, Document, Instruction, Preference, Rollouts,
+                                               Text)
 from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.preferences import read_judged, read_pair
+from packtrain_tools.sources.rollouts import read_rollouts
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
 from packtrain_tools.sources.suggestions import advice_for
 from packtrain_tools.sources.tables import first_row
@@ -128,8 +130,8 @@ def read_texts(files: list[SourceFile], separator: str | None) -> Iterator[Text]
             if isinstance(document, Conversation):
                 document = Text(None, "\n".join(text_of(message.get("content"))
                                                 for message in document.messages))
-            if isinstance(document, Preference):
-                raise ToolError(f"{record.file.place(record.line)}: holds a preference, wanted texts")
+            if isinstance(document, (Preference, Rollouts)):
+                raise ToolError(f"{record.file.place(record.line)}: holds answers to compare, wanted texts")
             yield document.as_text() if isinstance(document, Instruction) else document
 
 
@@ -144,7 +146,8 @@ def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
         if any(name in REQUIRED and name not in known for name in value):
             raise ValueError(f"has the columns {listed(value)}, others than the file's first: "
                              f"{listed(known)}")
-        missing = [name for name in FORMATS[form.name].required if name not in value]
+        required = form.columns if form.name == "rollouts" else FORMATS[form.name].required
+        missing = [name for name in required if name not in value and name != WEIGHT]
         if missing:
             names = [form.theirs.get(name, name) for name in missing]
             raise ValueError(f"has the columns {listed(value)}; wanted {listed(names)} "
@@ -270,7 +273,8 @@ def _final(read: Conversation, reading: Reading, group: str, weight: float) -> C
 
 
 CONVERSIONS = {"text": _text, "prompt-completion": _prompt_completion, "instruction": _instruction,
-               "messages": _messages, "sharegpt": _sharegpt, "pairs": read_pair, "judged": read_judged}
+               "messages": _messages, "sharegpt": _sharegpt, "pairs": read_pair, "judged": read_judged,
+               "rollouts": read_rollouts}
 
 
 class _DoubledKey(ValueError):
