@@ -44,15 +44,15 @@ Call products(const HeadShape& shape) {
 // Returns the gradient of x.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const Parameter& weight,
                                 const CrossEntropyTargets& targets) {
-  return linear_loss(x, weight, nullptr, {.gradients = true}, [&](const LogitsChunk& chunk) {
+  const auto row_losses = [&](const LogitsChunk& chunk) {
     const auto of_chunk = [&](const at::Tensor& rows) {
       return rows.narrow(0, chunk.begin, chunk.logits.size(0));
     };
-    cross_entropy(
-        chunk.logits,
-        {of_chunk(targets.labels), of_chunk(targets.weights), of_chunk(targets.row_losses)},
-        chunk.gradients, {});
-  });
+    cross_entropy(chunk.logits,
+                  {of_chunk(targets.labels), chunk.weights, of_chunk(targets.row_losses)}, {});
+  };
+  return linear_loss(x, weight, nullptr, {.gradients = true, .weights = {.known = targets.weights}},
+                     row_losses);
 }
 
 void add_head(OpBenchmarks& benchmarks, const HeadShape& shape) {
@@ -82,7 +82,7 @@ void add_cross_entropy(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64
          CrossEntropyTargets targets = random_targets(shape);
          targets.row_losses = at::empty({tokens}, on_gpu(at::kFloat));
          return Call([targets, logits = random_numbers({tokens, vocab_size}, at::kBFloat16)] {
-           cross_entropy(logits, targets, /*gradients=*/true, {});
+           cross_entropy(logits, targets, {});
          });
        }});
 }

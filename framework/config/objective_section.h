@@ -37,22 +37,27 @@ enum class RatioLevel : std::uint8_t { kToken, kExample };
 
 struct ObjectiveSection {
   ObjectiveKind kind = ObjectiveKind::kNextToken;
-  std::optional<double> beta;     // nothing: the default of the kind
-  double label_smoothing = 0;     // dpo, cpo: probability that a pair's order is wrong
+  std::optional<double> beta = std::nullopt;  // nothing: the default of the kind
+  double label_smoothing = 0;                 // dpo, cpo: probability that a pair's order is wrong
   bool length_normalize = false;  // dpo, cpo: log-probabilities are means over an answer's tokens
   double target_margin = 0.5;     // simpo: gamma
   double margin_scale = 0;        // dpo: factor of a pair's margin, which is then subtracted
   // Weight of the next-token loss of the chosen answers. Nothing: the default of the kind.
-  std::optional<double> next_token_weight;
-  double desirable_weight = 1;               // kto
-  double undesirable_weight = 1;             // kto
-  std::optional<ReferenceSource> reference;  // nothing: `base` with an adapter, else `log_probs`
+  std::optional<double> next_token_weight = std::nullopt;
+  double desirable_weight = 1;    // kto
+  double undesirable_weight = 1;  // kto
+  // Nothing: `base` with an adapter, else `log_probs`.
+  std::optional<ReferenceSource> reference = std::nullopt;
   // kModel: folder of the second model. kLogProbs: digest of its files' model, or empty.
-  std::string reference_path;
+  std::string reference_path = {};
   PolicyLoss policy_loss = PolicyLoss::kClip;
   RatioLevel ratio = RatioLevel::kToken;
   double clip_low = 0.2;   // ratios below 1 - clip_low are clipped
   double clip_high = 0.2;  // ratios above 1 + clip_high are clipped
 };
+
+// The value in the section, or the default of its kind.
+double resolved_beta(const ObjectiveSection& section);
+double resolved_next_token_weight(const ObjectiveSection& section);
 
 }  // namespace packtrain

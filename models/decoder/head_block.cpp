@@ -4,6 +4,7 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/eq.h>
+#include <ATen/ops/zeros.h>
 
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_linear.h"
+#include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/linear_cross_entropy/linear_loss.h"
 
 namespace packtrain {
@@ -49,7 +51,7 @@ BackwardMemory head_memory(const DecoderConfig& config, const ValueShape& x,
            {"head: float32 sum of the weight's gradient", chunks.gradient_bytes}}};
 }
 
-// A soft cap is not applied: it keeps the order of logits.
+// The greedy tokens need no soft cap: it keeps the order of logits.
 void write_greedy(const LogitsChunk& chunk, const DeviceBatch& batch) {
   if (!batch.row_greedy.defined()) return;
   const auto of_chunk = [&](const at::Tensor& rows) {
@@ -57,6 +59,21 @@ void write_greedy(const LogitsChunk& chunk, const DeviceBatch& batch) {
   };
   of_chunk(batch.row_greedy)
       .copy_(at::eq(at::argmax(chunk.logits, 1), of_chunk(batch.loss_labels)));
+}
+
+// Writes the chunk's elements of `row_losses`, float32 [N]. With weights also the gradient of the
+// logits, in their place.
+void write_row_losses(const LogitsChunk& chunk, const DeviceBatch& batch,
+                      const at::Tensor& row_losses, double soft_cap) {
+  write_greedy(chunk, batch);
+  const auto of_chunk = [&](const at::Tensor& rows) {
+    return rows.narrow(0, chunk.begin, chunk.logits.size(0));
+  };
+  cross_entropy(chunk.logits,
+                {.labels = of_chunk(batch.loss_labels),
+                 .weights = chunk.weights,
+                 .row_losses = of_chunk(row_losses)},
+                {.soft_cap = soft_cap});
 }
 
 }  // namespace
@@ -159,25 +176,31 @@ BlockOutput HeadBlock::forward(std::span<const Parameter> parameters, const Bloc
     batch.row_logits.copy_(logits(w, update, normed.y, timing));
   const at::Tensor row_losses =
       batch.row_losses.defined() ? batch.row_losses : at::empty_like(batch.loss_weight);
-  at::Tensor grad_x = linear_loss(normed.y, *w.head, w.bias,
-                                  {.gradients = training,
-                                   .two_passes = objective_->takes_two_passes(),
-                                   .gemm_timing = timing,
-                                   .update = update.terms()},
-                                  [&](const LogitsChunk& chunk) {
-                                    write_greedy(chunk, batch);
-                                    objective_->evaluate({chunk.logits, chunk.begin, soft_cap_},
-                                                         batch, row_losses, chunk.gradients);
-                                  });
-  const at::Tensor loss = objective_->loss(batch, row_losses);
-  if (!training) {
-    return {loss, nullptr};
+  ObjectiveValue objective;
+  RowWeights row_weights;
+  if (objective_->is_linear()) {
+    row_weights.known = batch.loss_weight;
+  } else {
+    row_weights.from_losses = [&] {
+      objective = objective_->evaluate(batch, row_losses);
+      return objective.gradient;
+    };
   }
+  at::Tensor grad_x = linear_loss(
+      normed.y, *w.head, w.bias,
+      {.gradients = training,
+       .weights = row_weights,
+       .gemm_timing = timing,
+       .update = update.terms()},
+      [&](const LogitsChunk& chunk) { write_row_losses(chunk, batch, row_losses, soft_cap_); });
+  if (!training && batch.only_row_losses) return {at::zeros({}, row_losses.options()), nullptr};
+  if (!objective.loss.defined()) objective = objective_->evaluate(batch, row_losses);
+  if (!training) return {objective.loss, nullptr};
   grad_x = update.backward(grad_x);
   if (logit_multiplier_ != 1.0) grad_x.mul_(logit_multiplier_);
   auto tape = std::make_unique<HeadTape>();
   tape->grad_x = norm_backward(grad_x, x, normed.statistics, w.norm, norm_);
-  return {loss, std::move(tape)};
+  return {objective.loss, std::move(tape)};
 }
 
 at::Tensor HeadBlock::backward(std::span<const Parameter> /*parameters*/,

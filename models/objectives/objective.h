@@ -1,25 +1,26 @@
-// An objective: the loss that the head computes from logits, and the gradient of the logits.
+// An objective: the loss of a micro-batch as a function of its row losses.
 //
-// It needs the rows of DeviceBatch::loss_index, N of them, which the last layer returns. The head
-// computes their logits by chunks of rows and never has all of them (linear_loss.h).
+// A row loss is -log p of the label of a supervised row. DeviceBatch::loss_index has these rows, N
+// of them, which the last layer returns. The head computes row losses by chunks of rows. It
+// multiplies the gradient of each row's logits by d loss / d row loss (linear_loss.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "models/block/batch.h"
 
 namespace packtrain {
 
-// Logits of elements [begin, begin + n) of DeviceBatch::loss_index.
-struct HeadLogits {
-  at::Tensor
-      logits;  // float32 or bfloat16 [n, V] before the soft cap, rows at multiples of 16 bytes
-  std::int64_t begin = 0;
-  double soft_cap = 0;  // c: logits are c tanh(logit / c); 0: no cap
+struct ObjectiveValue {
+  // float32 []: the micro-batch's part of the step's loss. The step sums these parts.
+  at::Tensor loss;
+  at::Tensor gradient;  // float32 [N]: d loss / d row loss
 };
 
+// No function waits for the device. Each gives the same bits for the same input.
 class Objective {
  public:
   Objective() = default;
@@ -27,17 +28,18 @@ class Objective {
   Objective(const Objective&) = delete;
   Objective& operator=(const Objective&) = delete;
 
-  // True if the gradient of a row's logits depends on losses of other rows. In training the head
-  // then calls evaluate() for all chunks without gradients before it does so with gradients.
-  virtual bool takes_two_passes() const = 0;
-  // Writes the chunk's elements of `row_losses`, float32 [N], without the weights of the rows. The
-  // elements of other chunks are those that this call has written in an earlier chunk or pass. If
-  // `gradients` is set, it also overwrites the logits by their gradient of loss(). It must not wait
-  // for the device.
-  virtual void evaluate(const HeadLogits& chunk, const DeviceBatch& batch,
-                        const at::Tensor& row_losses, bool gradients) const = 0;
-  // The micro-batch's part of the step's loss, float32 []. The step sums these parts.
-  virtual at::Tensor loss(const DeviceBatch& batch, const at::Tensor& row_losses) const = 0;
+  // True if the gradient is DeviceBatch::loss_weight, whatever the row losses are. The head then
+  // needs no row losses before gradients.
+  virtual bool is_linear() const = 0;
+  // `row_losses`: float32 [N].
+  virtual ObjectiveValue evaluate(const DeviceBatch& batch, const at::Tensor& row_losses) const = 0;
+
+  // Names of the n values that a log shows next to the loss.
+  virtual std::vector<std::string> statistics() const { return {}; }
+  // float64 [2 n]: elements 2 i and 2 i + 1 are the sum of value i in the micro-batch, and the
+  // number of groups, examples or rows that have it. Both are summed over micro-batches and ranks.
+  // Their ratio is the value.
+  virtual at::Tensor sums(const DeviceBatch& batch, const at::Tensor& row_losses) const;
 };
 
 }  // namespace packtrain

@@ -160,7 +160,7 @@ void bias_gradient_cuda(const at::Tensor& /*grad_output*/, const Parameter& /*bi
 }
 
 void cross_entropy_cuda(const at::Tensor& /*logits*/, const CrossEntropyTargets& /*targets*/,
-                        bool /*gradients*/, const CrossEntropyOptions& /*options*/) {
+                        const CrossEntropyOptions& /*options*/) {
   throw_cuda_not_built("cross_entropy");
 }
 

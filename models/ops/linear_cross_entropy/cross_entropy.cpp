@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-void cross_entropy_cpu(const at::Tensor& logits, const CrossEntropyTargets& targets, bool gradients,
+void cross_entropy_cpu(const at::Tensor& logits, const CrossEntropyTargets& targets,
                        const CrossEntropyOptions& options) {
   at::Tensor s = logits.to(at::kFloat);
   if (options.soft_cap > 0) s = at::tanh(s / options.soft_cap).mul_(options.soft_cap);
@@ -16,7 +16,7 @@ void cross_entropy_cpu(const at::Tensor& logits, const CrossEntropyTargets& targ
   const at::Tensor log_sum = at::logsumexp(s, at::IntArrayRef{1}, /*keepdim=*/true);
   const at::Tensor losses = log_sum - at::gather(s, 1, labels);
   targets.row_losses.copy_(losses.squeeze(1));
-  if (!gradients) return;
+  if (!targets.weights.defined()) return;
   const at::Tensor weights = targets.weights.unsqueeze(1);
   at::Tensor gradient = (s - log_sum).exp_().mul_(weights);
   gradient.scatter_add_(1, labels, weights.neg());
@@ -26,12 +26,12 @@ void cross_entropy_cpu(const at::Tensor& logits, const CrossEntropyTargets& targ
 
 }  // namespace
 
-void cross_entropy(const at::Tensor& logits, const CrossEntropyTargets& targets, bool gradients,
+void cross_entropy(const at::Tensor& logits, const CrossEntropyTargets& targets,
                    const CrossEntropyOptions& options) {
   if (logits.is_cuda()) {
-    cross_entropy_cuda(logits, targets, gradients, options);
+    cross_entropy_cuda(logits, targets, options);
   } else {
-    cross_entropy_cpu(logits, targets, gradients, options);
+    cross_entropy_cpu(logits, targets, options);
   }
 }
 

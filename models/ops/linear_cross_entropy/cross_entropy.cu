@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     row.next = n + num_rows_at_once < a.num_rows ? runs_of(n + num_rows_at_once) : nullptr;
     T* logits = reinterpret_cast<T*>(row.runs) - row.first_run * kVecSize;
     const int label = a.labels[n];
-    const float weight = a.weights[n];
+    const float weight = a.weights != nullptr ? a.weights[n] : 0.0F;
     float label_logit = device::to_float(logits[label]);
     if (kCapped) label_logit = row.cap.of(label_logit);
     // The barriers in these calls also order the reads of the label's logit before write()
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kWideThreads ? 1 : 2)
     if (part == 0 && threadIdx.x == 0) {
       a.losses[n] = log_sum - label_logit;
     }
-    if (!a.gradients) continue;
+    if (a.weights == nullptr) continue;
     const float factor = weight / softmax.sum;
     row.write(softmax.largest, factor);
     const int label_run = label / kVecSize - row.first_run;
@@ -253,7 +253,7 @@ void launch(const CrossEntropyArguments& a, cudaStream_t stream) {
       device_attribute(cudaDevAttrClusterLaunch) != 0 && compiled_architecture() >= 90;
   const std::int64_t row_bytes = (a.vocab_size * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
   const std::int64_t most_bytes = std::min(memory - overhead, block_memory) / 16 * 16;
-  if (!a.gradients) {  // nothing is read twice
+  if (a.weights == nullptr) {  // nothing is read twice
     launch<T, kCapped, kNarrowThreads>(a, 2, 0, stream);
   } else if (2 * (row_bytes + overhead) <= memory && row_bytes <= block_memory) {
     launch<T, kCapped, kNarrowThreads>(a, 2, row_bytes, stream);

@@ -6,17 +6,16 @@
 namespace packtrain {
 
 void cross_entropy_cuda(const at::Tensor& logits, const CrossEntropyTargets& targets,
-                        bool gradients, const CrossEntropyOptions& options) {
+                        const CrossEntropyOptions& options) {
   CrossEntropyArguments arguments;
   arguments.logits = logits.data_ptr();
   arguments.labels = targets.labels.const_data_ptr<std::int32_t>();
-  arguments.weights = targets.weights.const_data_ptr<float>();
+  if (targets.weights.defined()) arguments.weights = targets.weights.const_data_ptr<float>();
   arguments.losses = targets.row_losses.data_ptr<float>();
   arguments.num_rows = logits.size(0);
   arguments.vocab_size = logits.size(1);
   arguments.row_stride = logits.stride(0);
   arguments.soft_cap = static_cast<float>(options.soft_cap);
-  arguments.gradients = gradients;
   arguments.dtype = float_type_of(logits, "cross_entropy");
   launch_cross_entropy(arguments, current_stream(logits));
 }

@@ -9,13 +9,12 @@ namespace packtrain {
 struct CrossEntropyArguments {
   void* logits = nullptr;                // [num_rows, vocab_size], rows `row_stride` apart
   const std::int32_t* labels = nullptr;  // [num_rows]
-  const float* weights = nullptr;        // [num_rows]
+  const float* weights = nullptr;        // [num_rows], or null: no gradient
   float* losses = nullptr;               // [num_rows], written
   std::int64_t num_rows = 0;
   std::int64_t vocab_size = 0;
   std::int64_t row_stride = 0;  // elements; rows start at multiples of 16 bytes
   float soft_cap = 0;           // 0: none
-  bool gradients = false;
   DataType dtype = DataType::kFloat32;
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
 
 #include <algorithm>
 #include <vector>
@@ -148,9 +149,9 @@ class Chunks {
 
   bool is_single() const { return rows_ >= x_.size(0); }
 
-  // visit(chunk, rows of x, the chunk's logits with the padding of their rows)
+  // visit(chunk without weights, rows of x, the chunk's logits with the padding of their rows)
   template <typename Visit>
-  void for_each(bool gradients, const Visit& visit) const {
+  void for_each(const Visit& visit) const {
     for (std::int64_t begin = 0; begin < x_.size(0); begin += rows_) {
       const std::int64_t rows = std::min(rows_, x_.size(0) - begin);
       const at::Tensor part = x_.narrow(0, begin, rows);
@@ -161,7 +162,7 @@ class Chunks {
         add_update(logits, update->s.narrow(0, begin, rows), update->b->value,
                    options_.gemm_timing);
       }
-      visit(LogitsChunk{logits, begin, gradients}, part, wide_logits);
+      visit(LogitsChunk{logits, begin}, part, wide_logits);
     }
   }
 
@@ -233,10 +234,51 @@ void write_zero_gradients(const Parameter& weight, const Parameter* bias,
   if (update != nullptr) write_zero_gradient(*update->b);
 }
 
+// Writes dx, dW, db and the gradients of the update.
+class HeadGradients {
+ public:
+  HeadGradients(const at::Tensor& grad_x, const Parameter& weight, const Parameter& bias,
+                bool single_chunk, const LinearLossOptions& options)
+      : grad_x_(grad_x),
+        vocab_size_(weight.value.size(0)),
+        aligned_(aligned_weight(weight.value)),
+        weight_(weight, single_chunk),
+        bias_(bias, single_chunk),
+        update_(options.update, single_chunk, options.gemm_timing),
+        timing_(options.gemm_timing) {}
+
+  // The chunk's logits are dz. `part` has its rows of x.
+  void add(const LogitsChunk& chunk, const at::Tensor& part, const at::Tensor& wide_logits) {
+    write_grad_x(grad_x_.narrow(0, chunk.begin, part.size(0)), wide_logits, vocab_size_, aligned_,
+                 timing_);
+    weight_.add([&](const Parameter& p) { add_grad_weight(p, chunk.logits, part, timing_); });
+    bias_.add([&](const Parameter& p) { linear_backward_bias(chunk.logits, p); });
+    update_.add(chunk, wide_logits);
+  }
+  void finish() {
+    weight_.finish();
+    bias_.finish();
+    update_.finish();
+  }
+
+ private:
+  const at::Tensor& grad_x_;
+  std::int64_t vocab_size_;
+  at::Tensor aligned_;
+  ChunkedGradient weight_;
+  ChunkedGradient bias_;
+  UpdateGradients update_;
+  const GemmTiming& timing_;
+};
+
+bool is_trained(const Parameter& weight, const Parameter& bias, const LogitsUpdate* update) {
+  return weight.grad.defined() || bias.grad.defined() || update != nullptr;
+}
+
 }  // namespace
 
 at::Tensor linear_loss(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-                       const LinearLossOptions& options, const LogitsLoss& loss) {
+                       const LinearLossOptions& options, const RowLosses& row_losses) {
   at::Tensor grad_x;
   if (options.gradients) grad_x = at::empty_like(x);
   if (x.size(0) == 0) {
@@ -244,32 +286,43 @@ at::Tensor linear_loss(const at::Tensor& x, const Parameter& weight, const Param
     return grad_x;
   }
   const Parameter bias_or_none = bias != nullptr ? *bias : Parameter{};
-  const GemmTiming& timing = options.gemm_timing;
   const Chunks chunks(x, weight, bias_or_none, chunk_rows(x, weight, options), options);
-  if (!options.gradients || options.two_passes) {
-    chunks.for_each(false, [&](const LogitsChunk& chunk, const at::Tensor&, const at::Tensor&) {
-      loss(chunk);
-    });
-  }
-  if (!options.gradients) return grad_x;
-  const at::Tensor aligned = aligned_weight(weight.value);
-  ChunkedGradient weight_gradient(weight, chunks.is_single());
-  ChunkedGradient bias_gradient(bias_or_none, chunks.is_single());
-  UpdateGradients update_gradients(options.update, chunks.is_single(), timing);
-  const auto differentiate = [&](const LogitsChunk& chunk, const at::Tensor& part,
-                                 const at::Tensor& wide_logits) {
-    loss(chunk);
-    write_grad_x(grad_x.narrow(0, chunk.begin, part.size(0)), wide_logits, weight.value.size(0),
-                 aligned, timing);
-    weight_gradient.add(
-        [&](const Parameter& p) { add_grad_weight(p, chunk.logits, part, timing); });
-    bias_gradient.add([&](const Parameter& p) { linear_backward_bias(chunk.logits, p); });
-    update_gradients.add(chunk, wide_logits);
+  const auto visit_all = [&] {
+    chunks.for_each(
+        [&](const LogitsChunk& chunk, const at::Tensor&, const at::Tensor&) { row_losses(chunk); });
   };
-  chunks.for_each(true, differentiate);
-  weight_gradient.finish();
-  bias_gradient.finish();
-  update_gradients.finish();
+  if (!options.gradients) {
+    visit_all();
+    return grad_x;
+  }
+  HeadGradients gradients(grad_x, weight, bias_or_none, chunks.is_single(), options);
+  const auto differentiate = [&](LogitsChunk chunk, const at::Tensor& part,
+                                 const at::Tensor& wide_logits, const at::Tensor& weights) {
+    chunk.weights = weights.narrow(0, chunk.begin, part.size(0));
+    row_losses(chunk);
+    gradients.add(chunk, part, wide_logits);
+  };
+  const auto differentiate_all = [&](const at::Tensor& weights) {
+    chunks.for_each([&](const LogitsChunk& chunk, const at::Tensor& part, const at::Tensor& wide) {
+      differentiate(chunk, part, wide, weights);
+    });
+  };
+  const RowWeights& weights = options.weights;
+  if (weights.known.defined()) {
+    differentiate_all(weights.known);
+  } else if (!is_trained(weight, bias_or_none, options.update)) {
+    differentiate_all(at::ones({x.size(0)}, x.options().dtype(at::kFloat)));
+    grad_x.mul_(weights.from_losses().unsqueeze(1));
+  } else if (chunks.is_single()) {
+    chunks.for_each([&](const LogitsChunk& chunk, const at::Tensor& part, const at::Tensor& wide) {
+      row_losses(chunk);
+      differentiate(chunk, part, wide, weights.from_losses());
+    });
+  } else {
+    visit_all();
+    differentiate_all(weights.from_losses());
+  }
+  gradients.finish();
   return grad_x;
 }
 

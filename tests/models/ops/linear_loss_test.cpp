@@ -36,6 +36,7 @@ struct LossCase {
 struct CaseOptions {
   double soft_cap = 0;
   std::int64_t chunk_rows = 0;
+  bool known_late = false;  // weights are known when all row losses are
 };
 
 struct CrossEntropyOutput {
@@ -51,13 +52,15 @@ CrossEntropyOutput linear_cross_entropy(const at::Tensor& x, const Parameter& we
     const auto of_chunk = [&](const at::Tensor& rows) {
       return rows.narrow(0, chunk.begin, chunk.logits.size(0));
     };
-    cross_entropy(
-        chunk.logits,
-        {of_chunk(targets.labels), of_chunk(targets.weights), of_chunk(targets.row_losses)},
-        chunk.gradients, {.soft_cap = options.soft_cap});
+    cross_entropy(chunk.logits,
+                  {of_chunk(targets.labels), chunk.weights, of_chunk(targets.row_losses)},
+                  {.soft_cap = options.soft_cap});
   };
+  RowWeights weights{.known = targets.weights};
+  if (options.known_late) weights = {.from_losses = [&] { return targets.weights; }};
   const at::Tensor grad_x = linear_loss(
-      x, weight, bias, {.gradients = gradients, .chunk_rows = options.chunk_rows}, loss);
+      x, weight, bias,
+      {.gradients = gradients, .weights = weights, .chunk_rows = options.chunk_rows}, loss);
   return {(targets.row_losses * targets.weights).sum(), grad_x};
 }
 
@@ -76,7 +79,7 @@ LossCase loss_case(const OperatorCase& on, std::int64_t rows, std::int64_t vocab
   if (rows > 1) labels.back() = static_cast<std::int32_t>(vocab_size - 1);
   loss.targets.labels = at::tensor(labels, at::TensorOptions(at::kInt)).to(on.device);
   const OperatorCase wide{on.device, at::kFloat, 0};
-  loss.targets.weights = random_tensor(wide, {rows}, "row weights").abs();
+  loss.targets.weights = random_tensor(wide, {rows}, "row weights");
   loss.targets.row_losses = at::full_like(loss.targets.weights, std::nan(""));
   return loss;
 }
@@ -214,16 +217,58 @@ TEST_P(LinearLoss, OfNoRowsIsZeroWithZeroGradients) {
   EXPECT_EQ(loss.weight.grad.min().item<double>(), 5.0) << "the other use's gradient was lost";
 }
 
-TEST_P(LinearLoss, GivesAllChunksBeforeTheGradientsInTwoPasses) {
+// With weights that depend on row losses, gradients are those of known weights.
+TEST_P(LinearLoss, MatchesItsFormulaWithWeightsThatAreKnownLate) {
   const OperatorCase& on = GetParam();
-  const LossCase loss = loss_case(on, 5, 30);
-  std::vector<std::pair<std::int64_t, bool>> chunks;
-  linear_loss(loss.x, loss.weight, nullptr,
-              {.gradients = true, .two_passes = true, .chunk_rows = 2},
-              [&](const LogitsChunk& chunk) { chunks.emplace_back(chunk.begin, chunk.gradients); });
-  const std::vector<std::pair<std::int64_t, bool>> wanted = {{0, false}, {2, false}, {4, false},
-                                                             {0, true},  {2, true},  {4, true}};
-  EXPECT_EQ(chunks, wanted);
+  for (const std::int64_t chunk_rows : {0, 50}) {
+    LossCase loss = loss_case(on, 130, 1001);
+    loss.bias = random_parameter(on, {1001}, "bias");
+    expect_matches_formula(on, loss,
+                           {.soft_cap = 5.0, .chunk_rows = chunk_rows, .known_late = true});
+  }
+}
+
+TEST_P(LinearLoss, OfAFrozenWeightIsScaledByWeightsThatAreKnownLate) {
+  const OperatorCase& on = GetParam();
+  LossCase loss = loss_case(on, 20, 30);
+  const CrossEntropyOutput trained = linear_cross_entropy(loss.x, loss.weight, loss.targets, true);
+  loss.weight.grad.reset();
+  for (const std::int64_t chunk_rows : {0, 6}) {
+    const CrossEntropyOutput frozen = linear_cross_entropy(
+        loss.x, loss.weight, loss.targets, true, {.chunk_rows = chunk_rows, .known_late = true});
+    expect_close(frozen.grad_x, trained.grad_x, on.tolerance, "d x");
+  }
+}
+
+using ChunkCalls = std::vector<std::pair<std::int64_t, bool>>;
+
+// Each call of the function: the first row of its chunk, and whether it has weights.
+ChunkCalls calls(const LossCase& loss, std::int64_t chunk_rows) {
+  ChunkCalls chunks;
+  const auto num_chunks = static_cast<std::size_t>((5 + chunk_rows - 1) / chunk_rows);
+  const auto weights = [&] {
+    EXPECT_EQ(chunks.size(), num_chunks) << "weights were asked for before all row losses";
+    return loss.targets.weights;
+  };
+  linear_loss(
+      loss.x, loss.weight, nullptr,
+      {.gradients = true, .weights = {.from_losses = weights}, .chunk_rows = chunk_rows},
+      [&](const LogitsChunk& chunk) { chunks.emplace_back(chunk.begin, chunk.weights.defined()); });
+  return chunks;
+}
+
+TEST_P(LinearLoss, GivesAllChunksBeforeTheirWeights) {
+  LossCase loss = loss_case(GetParam(), 5, 30);
+  EXPECT_EQ(calls(loss, 2),
+            (ChunkCalls{{0, false}, {2, false}, {4, false}, {0, true}, {2, true}, {4, true}}));
+  EXPECT_EQ(calls(loss, 5), (ChunkCalls{{0, false}, {0, true}}));
+}
+
+TEST_P(LinearLoss, OfAFrozenWeightGivesEachChunkOnce) {
+  LossCase loss = loss_case(GetParam(), 5, 30);
+  loss.weight.grad.reset();
+  EXPECT_EQ(calls(loss, 2), (ChunkCalls{{0, true}, {2, true}, {4, true}}));
+  EXPECT_EQ(calls(loss, 5), (ChunkCalls{{0, true}}));
 }
 
 TEST(HeadChunks, AreOneUntilLogitsTakeMoreThanAFloat32SumWould) {
