@@ -74,15 +74,21 @@ class SafetensorsWriter {
                     const std::map<std::string, std::string>& metadata, ErrorCategory category);
 
   void write(std::span<const std::byte> data);  // the next tensor
-  void finish();                                // syncs and closes; every tensor must be written
+  // The next bytes of a tensor. Together its bytes are those of its shape.
+  void append(std::span<const std::byte> data);
+  void finish();  // syncs and closes; every tensor must be written
   // The bytes before the first tensor as written: length and header.
   const std::string& header() const { return header_; }
 
  private:
+  void skip_complete();
+  [[noreturn]] void fail_size(std::size_t size) const;
+
   std::string path_;
   std::vector<TensorHeader> tensors_;
   std::string header_;
   std::size_t next_ = 0;
+  std::size_t num_appended_ = 0;  // bytes of the next tensor
   std::unique_ptr<OutputFile> file_;
 };
 

@@ -72,13 +72,36 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorHeader>
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> data) {
-  if (next_ == tensors_.size() || data.size() != num_bytes(tensors_[next_], path_)) {
-    throw Error(ErrorCategory::kInternal,
-                fmt::format("{}: {} bytes are not those of its tensor {} of {}", path_, data.size(),
-                            next_, tensors_.size()));
-  }
+  const bool is_whole = next_ < tensors_.size() && num_appended_ == 0 &&
+                        data.size() == num_bytes(tensors_[next_], path_);
+  if (!is_whole) fail_size(data.size());
   file_->write(data);
   ++next_;
+}
+
+void SafetensorsWriter::append(std::span<const std::byte> data) {
+  skip_complete();
+  if (data.empty()) return;
+  const bool fits =
+      next_ < tensors_.size() && data.size() <= num_bytes(tensors_[next_], path_) - num_appended_;
+  if (!fits) fail_size(data.size());
+  file_->write(data);
+  num_appended_ += data.size();
+  skip_complete();
+}
+
+// Tensors without elements are complete.
+void SafetensorsWriter::skip_complete() {
+  while (next_ < tensors_.size() && num_appended_ == num_bytes(tensors_[next_], path_)) {
+    ++next_;
+    num_appended_ = 0;
+  }
+}
+
+void SafetensorsWriter::fail_size(std::size_t size) const {
+  throw Error(ErrorCategory::kInternal,
+              fmt::format("{}: {} bytes are not those of its tensor {} of {}", path_, size, next_,
+                          tensors_.size()));
 }
 
 void SafetensorsWriter::finish() {

@@ -181,8 +181,12 @@ std::string scores_name(const std::string& model_digest) {
   return fmt::format("{}{}{}", kScoresPrefix, model_digest, kShardSuffix);
 }
 
+// NAME.tmp and NAME.part-FIRST-END are of a command that was stopped.
 bool is_scores_name(const std::string& name) {
-  return name.starts_with(kScoresPrefix) && name.ends_with(kShardSuffix);
+  const std::size_t at = name.find(kShardSuffix);
+  if (!name.starts_with(kScoresPrefix) || at == std::string::npos) return false;
+  const std::string_view rest = std::string_view(name).substr(at + kShardSuffix.size());
+  return rest.empty() || rest == ".tmp" || rest.starts_with(".part-");
 }
 
 std::string wanted_mask_bytes(std::size_t num_weights) {

@@ -30,6 +30,7 @@ struct ScoreArguments {
   std::vector<std::string> words;  // STORE, and settings
   std::string out;
   std::string candidate_tokens;
+  std::int64_t part_tokens = 0;
   bool log_probs = false;
   bool without_adapter = false;
   bool as_json = false;
@@ -51,6 +52,11 @@ void ScoreArguments::add_to(CLI::App& app) {
   app.add_option("--candidates", candidate_tokens,
                  "also of tokens after each example's end: a file that docs/score.md describes")
       ->type_name("FILE");
+  app.add_option("--part-tokens", part_tokens,
+                 "tokens between two saves, so that a stopped command continues (default: 256 "
+                 "micro-batches)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--without-adapter", without_adapter, "of the model under the run's adapter");
   app.add_flag("--json", as_json, "print one JSON object");
   app.footer(
@@ -107,7 +113,11 @@ nlohmann::ordered_json to_json(const ScoredSet& one) {
                                  {"num_loss_tokens", one.record.num_loss_tokens},
                                  {"seconds", one.seconds}};
   if (!one.record.set.empty()) json["set"] = one.record.set;
-  if (!one.kept) json["loss"] = one.record.loss;
+  if (!one.kept) {
+    json["num_examples_found"] = one.num_examples_found;
+    json["num_tokens_scored"] = one.num_tokens_scored;
+    json["loss"] = one.record.loss;
+  }
   return json;
 }
 
@@ -115,8 +125,11 @@ std::string to_text(const ScoredSet& one) {
   if (one.kept) {
     return fmt::format("{}: is there, of the same model and data: kept\n", one.file);
   }
-  return fmt::format("{}: log-probabilities of {} tokens, {} examples, mean {:.6f}\n", one.file,
-                     one.record.num_loss_tokens, one.record.num_examples, -one.record.loss);
+  const double rate =
+      one.seconds > 0 ? static_cast<double>(one.num_tokens_scored) / one.seconds : 0;
+  return fmt::format(
+      "{}: log-probabilities of {} tokens, {} examples, mean {:.6f}, {:.0f} tokens/s\n", one.file,
+      one.record.num_loss_tokens, one.record.num_examples, -one.record.loss, rate);
 }
 
 void print_scored(const std::vector<ScoredSet>& scored, bool as_json) {
@@ -146,6 +159,7 @@ int run_log_probs(int argc, char** argv) {
     options.request.without_adapter = arguments.without_adapter;
     options.out = arguments.out;
     options.candidate_tokens = arguments.candidate_tokens;
+    options.part_tokens = arguments.part_tokens;
     const std::vector<ScoredSet> scored = run_scoring(config, options, world);
     if (world.rank() == 0) print_scored(scored, arguments.as_json);
   });

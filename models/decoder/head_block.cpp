@@ -1,9 +1,7 @@
 #include "models/decoder/head_block.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/argmax.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/eq.h>
 #include <ATen/ops/zeros.h>
 
 #include <span>
@@ -18,6 +16,7 @@
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_linear.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
+#include "models/ops/linear_cross_entropy/greedy.h"
 #include "models/ops/linear_cross_entropy/linear_loss.h"
 
 namespace packtrain {
@@ -57,8 +56,7 @@ void write_greedy(const LogitsChunk& chunk, const DeviceBatch& batch) {
   const auto of_chunk = [&](const at::Tensor& rows) {
     return rows.narrow(0, chunk.begin, chunk.logits.size(0));
   };
-  of_chunk(batch.row_greedy)
-      .copy_(at::eq(at::argmax(chunk.logits, 1), of_chunk(batch.loss_labels)));
+  greedy_labels(chunk.logits, of_chunk(batch.loss_labels), of_chunk(batch.row_greedy));
 }
 
 // Writes the chunk's elements of `row_losses`, float32 [N]. With weights also the gradient of the

@@ -13,6 +13,7 @@
 #include "models/ops/linear/dora.h"
 #include "models/ops/linear/own_rows.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
+#include "models/ops/linear_cross_entropy/greedy.h"
 #include "models/ops/matmul/matmul.h"
 #include "models/ops/nf4/nf4.h"
 #include "models/ops/qk_norm/qk_norm.h"
@@ -162,6 +163,11 @@ void bias_gradient_cuda(const at::Tensor& /*grad_output*/, const Parameter& /*bi
 void cross_entropy_cuda(const at::Tensor& /*logits*/, const CrossEntropyTargets& /*targets*/,
                         const CrossEntropyOptions& /*options*/) {
   throw_cuda_not_built("cross_entropy");
+}
+
+void greedy_labels_cuda(const at::Tensor& /*logits*/, const at::Tensor& /*labels*/,
+                        const at::Tensor& /*greedy*/) {
+  throw_cuda_not_built("greedy_labels");
 }
 
 void gemm_cuda(const at::Tensor& /*out*/, const at::Tensor& /*left*/, const at::Tensor& /*right*/,

@@ -1,5 +1,8 @@
 #include "training/evaluation/evaluation_sets.h"
 
+#include <utility>
+
+#include "framework/data/ungrouped_store.h"
 #include "training/setup/model_source.h"
 #include "training/setup/store_kind.h"
 
@@ -14,13 +17,16 @@ std::string set_name(const std::string& adapter, const std::string& set) {
 
 }  // namespace
 
-EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& best_by) {
+EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& best_by,
+                               bool without_groups) {
   for (std::size_t a = 0; a < own.size(); ++a) {
     const std::string adapter = own.size() > 1 ? own[a].adapter.name : "";
     for (const ValidationStore& store : own[a].data.validation) {
       const std::string name = set_name(adapter, store.name);
       if (name == best_by) early_stopping_set_ = sets_.size();
-      sets_.push_back({name, TokenStore::open(store.path), {a, own.size()}, nullptr});
+      auto opened = TokenStore::open(store.path);
+      if (without_groups) opened = packtrain::without_groups(std::move(opened));
+      sets_.push_back({name, std::move(opened), {a, own.size()}, nullptr});
       check_store_kind(*sets_.back().store, own[a].objective.kind, "data.validation");
     }
   }

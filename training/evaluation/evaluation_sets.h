@@ -26,8 +26,10 @@ class EvaluationSets {
  public:
   // Opens the stores. `own`: the configuration of each adapter's own run (adapter_configs()). The
   // sets of several have the names of their adapters, and SET of data.validation is ADAPTER.SET.
-  // `best_by`: name of the deciding one; empty: the first.
-  EvaluationSets(std::span<const Config> own, const std::string& best_by);
+  // `best_by`: name of the deciding one; empty: the first. `without_groups`: examples of groups are
+  // taken one by one.
+  EvaluationSets(std::span<const Config> own, const std::string& best_by,
+                 bool without_groups = false);
 
   // Call it once before evaluate(). Assigns the examples to ranks and micro-batches. `device` and
   // `world` must outlive the object. Throws Error(kData) for a store with ids outside the model's

@@ -22,11 +22,55 @@ namespace {
 // The device adds losses of this many micro-batches in float32. The host adds these sums in double.
 constexpr std::size_t kMicroBatchesAtOnce = 4;
 
-StepPlan plan_of(const TokenStore& store, std::int64_t max_tokens, std::int64_t lowered,
-                 int num_ranks) {
-  const StoreLossCounter counter(store);
-  return plan_evaluation(store.lengths(), store.num_loss_tokens(), max_tokens, num_ranks, &counter,
-                         lowered);
+// The counts of some consecutive examples, numbered from 0.
+class CountsOfRange final : public CountSource {
+ public:
+  CountsOfRange(const ExampleCounts& counts, const ExampleRange& range)
+      : counts_(counts), range_(range) {}
+
+  std::size_t size() const override { return static_cast<std::size_t>(range_.end - range_.first); }
+  std::int32_t count(std::size_t example) const override {
+    return counts_[static_cast<std::size_t>(range_.first) + example];
+  }
+
+ private:
+  ExampleCounts counts_;
+  ExampleRange range_;
+};
+
+// Weights of the labels of such examples.
+class LabelsOfRange final : public LossCounter {
+ public:
+  LabelsOfRange(const TokenStore& store, const ExampleRange& range)
+      : labels_(store), first_(range.first) {}
+
+  std::int64_t loss_tokens_before(std::int64_t example, std::int32_t num_tokens) const override {
+    return labels_.loss_tokens_before(first_ + example, num_tokens);
+  }
+  double label_weight(std::int64_t example, std::int32_t begin, std::int32_t end) const override {
+    return labels_.label_weight(first_ + example, begin, end);
+  }
+  bool has_token_weights() const override { return labels_.has_token_weights(); }
+
+ private:
+  StoreLossCounter labels_;
+  std::int64_t first_;
+};
+
+StepPlan plan_of(const TokenStore& store, const ExampleRange& range, std::int64_t max_tokens,
+                 std::int64_t lowered, int num_ranks) {
+  const CountsOfRange lengths(store.lengths(), range);
+  const CountsOfRange labels(store.num_loss_tokens(), range);
+  const LabelsOfRange counter(store, range);
+  StepPlan plan = plan_evaluation(lengths, labels, max_tokens, num_ranks, &counter, lowered);
+  for (auto& micro_batches : plan.ranks) {
+    for (MicroBatch& pieces : micro_batches) {
+      for (Piece& piece : pieces) {
+        piece.example = static_cast<ExampleIndex>(range.first + piece.example);
+      }
+    }
+  }
+  return plan;
 }
 
 }  // namespace
@@ -41,7 +85,15 @@ Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_
       adapter_(adapter),
       max_tokens_(max_tokens_per_micro_batch),
       budget_(max_tokens_per_micro_batch),
-      plan_(plan_of(store, max_tokens_, 0, mesh.data_parallel_size())) {}
+      range_{0, store.info().num_examples},
+      plan_(plan_of(store, range_, max_tokens_, 0, mesh.data_parallel_size())) {}
+
+Evaluator Evaluator::of_examples(std::int64_t first, std::int64_t end) const {
+  Evaluator part = *this;
+  part.range_ = {first, end};
+  part.plan_ = plan_of(store_, part.range_, max_tokens_, budget_, mesh_.data_parallel_size());
+  return part;
+}
 
 EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
                                      const std::function<bool()>& stop_requested,
@@ -70,7 +122,7 @@ EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
 void Evaluator::lower_budget(std::int64_t max_tokens) {
   if (max_tokens >= budget_) return;
   budget_ = max_tokens;
-  plan_ = plan_of(store_, max_tokens_, budget_, mesh_.data_parallel_size());
+  plan_ = plan_of(store_, range_, max_tokens_, budget_, mesh_.data_parallel_size());
 }
 
 void Evaluator::replan_with_smaller_budget(const EvaluationOutOfMemory& error, std::int64_t step) {
@@ -135,8 +187,7 @@ at::Tensor Evaluator::sums_of(ShardedModel& model, std::size_t first, std::size_
       sums = total.reshape({1});
       if (options.sources) sums = at::cat({sums, sum_by_source(batches, num_sources())});
       sums = sums.to(at::kCPU, at::kDouble);
-      for (std::size_t i = 0; scores != nullptr && i < count; ++i)
-        scores->add(packed[i], batches[i]);
+      if (scores != nullptr) scores->add(packed, batches);
     });
   });
   return sums;

@@ -22,6 +22,11 @@
 
 namespace packtrain {
 
+struct ExampleRange {
+  std::int64_t first = 0;  // examples first to end - 1 of a store
+  std::int64_t end = 0;
+};
+
 class Evaluator {
  public:
   // All arguments but the mesh and the adapter must outlive the evaluator.
@@ -35,6 +40,10 @@ class Evaluator {
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
                             const std::function<bool()>& stop_requested = {},
                             TokenScores* scores = nullptr);
+
+  // An evaluator of the examples first to end - 1 alone, with the same settings. Throws
+  // Error(kData) when none of them has a label.
+  Evaluator of_examples(std::int64_t first, std::int64_t end) const;
 
   // Limits the tokens of micro-batches with several examples from here on. The same on all ranks. A
   // budget above the one in force changes nothing.
@@ -62,6 +71,7 @@ class Evaluator {
   bool without_adapter_ = false;
   std::int64_t max_tokens_;  // as configured or found
   std::int64_t budget_;      // in force
+  ExampleRange range_;
   StepPlan plan_;
 };
 

@@ -12,9 +12,9 @@
 #include <map>
 #include <string>
 
+#include "framework/core/safetensors.h"
 #include "framework/data/token_store.h"
 #include "parallel/communicators/communicator.h"
-#include "training/evaluation/token_scores.h"
 
 namespace packtrain {
 
@@ -25,14 +25,15 @@ using ScoreIdentity = std::map<std::string, std::string>;
 inline constexpr const char* kScoresDataKey = "data";
 std::string scored_data(const TokenStore& store);
 
+// Throws Error(kData) with the first key that differs in the file's metadata.
+void check_identity(const std::string& path, const SafetensorsFile& file,
+                    const ScoreIdentity& identity);
+
+// Renames the file `unfinished` to `path`, and syncs the folder. Throws Error(kData).
+void put_score_file(const std::string& unfinished, const std::string& path);
+
 // True if the file exists with this identity. Collective: rank 0 looks. Throws Error(kData) when it
 // has another identity, with the first key that differs, or is no such file.
 bool has_scores(const std::string& path, const ScoreIdentity& identity, Communicator& control);
-
-// Collective. `scores`: those of this rank's examples; `control` has all ranks. Rank 0 holds all
-// values in memory, 5 bytes each, and writes the file under a temporary name first. Throws
-// Error(kData) on every rank when the file cannot be written.
-void write_scores(const std::string& path, const TokenStore& store, const TokenScores& scores,
-                  const ScoreIdentity& identity, Communicator& control);
 
 }  // namespace packtrain

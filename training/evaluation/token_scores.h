@@ -28,8 +28,8 @@ class TokenScores {
   void clear();
   // Makes the head write what add() takes. `batch`: `packed` on the device, of whole examples.
   void request(const PackedBatch& packed, DeviceBatch& batch) const;
-  // After the forward. Waits for the device.
-  void add(const PackedBatch& packed, const DeviceBatch& batch);
+  // After the forward of these micro-batches. Waits for the device once.
+  void add(std::span<const PackedBatch> packed, std::span<const DeviceBatch> batches);
 
   // Empty for an example that was not added. Valid until the next call of add().
   ExampleScores of_labels(std::int64_t example) const;
@@ -37,6 +37,8 @@ class TokenScores {
   const CandidateTokens* candidates() const { return candidates_; }
 
  private:
+  void place(const PackedBatch& packed, std::size_t begin);
+
   struct Place {
     std::size_t labels = 0;  // index of the first
     std::size_t num_labels = 0;

@@ -43,8 +43,8 @@ std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& given,
   if (world.rank() == 0) {
     for (const Config& own : adapter_configs(config)) check_tokenizers(own);
   }
-  loaded->sets =
-      std::make_unique<EvaluationSets>(adapter_configs(config), config.checkpoint.best_by);
+  loaded->sets = std::make_unique<EvaluationSets>(
+      adapter_configs(config), config.checkpoint.best_by, request.without_groups);
   const ModelSource& source = loaded->source = evaluated_model(config, request.model);
   if (request.without_adapter) require_model_under_adapter(source.decoder, "--without-adapter");
   const RunDevice& device = loaded->device = choose_device(config, world);

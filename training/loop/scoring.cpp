@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -13,11 +14,17 @@
 #include "framework/core/hash.h"
 #include "framework/core/logging.h"
 #include "framework/data/store_format.h"
+#include "samplers/loss_counter.h"
 #include "training/evaluation/score_file.h"
+#include "training/evaluation/score_parts.h"
 #include "training/setup/base_digest.h"
 
 namespace packtrain {
 namespace {
+
+// Micro-batches of a part: minutes of a large model on one GPU. It does not depend on the number of
+// ranks, and neither do the values.
+constexpr std::int64_t kPartMicroBatches = 256;
 
 // The settings that change what the weights compute. Paths do not: digests replace them. The keys
 // of the model's configuration are sorted, because a checkpoint may have another order of them.
@@ -59,11 +66,110 @@ EvaluationRecord counts_of(const TokenStore& store) {
   return record;
 }
 
+double loss_weight_of(const TokenStore& store, const ScorePart& part, std::int64_t num_labels) {
+  if (!store.has_token_weights()) return static_cast<double>(num_labels);
+  const StoreLossCounter counter(store);
+  double sum = 0;
+  for (std::int64_t e = part.first; e < part.end; ++e) {
+    sum += counter.label_weight(e, 1, store.lengths()[static_cast<std::size_t>(e)]);
+  }
+  return sum;
+}
+
+// Examples with candidates may lack labels, which a part needs: they are one part.
+std::int64_t tokens_of_part(const ScoringOptions& options, bool has_candidates,
+                            std::int64_t micro_batch_tokens) {
+  if (has_candidates) return std::numeric_limits<std::int64_t>::max();
+  return options.part_tokens > 0 ? options.part_tokens : kPartMicroBatches * micro_batch_tokens;
+}
+
+// Scores one store part by part.
+class StoreScoring {
+ public:
+  StoreScoring(const TokenStore& store, Evaluator& evaluator, ShardedModel& model, World& world,
+               const CandidateTokens* candidates)
+      : store_(store), evaluator_(evaluator), model_(model), world_(world), scores_(candidates) {}
+
+  void run(const ScoreIdentity& identity, std::int64_t part_tokens, ScoredSet& set);
+
+ private:
+  struct Range {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+    std::int64_t num_tokens = 0;
+    std::int64_t num_labels = 0;
+  };
+
+  Range next_range(std::int64_t first, std::int64_t part_tokens) const;
+  ScorePart score(const Range& range);
+
+  const TokenStore& store_;
+  Evaluator& evaluator_;
+  ShardedModel& model_;
+  World& world_;
+  TokenScores scores_;
+  double only_loss_ = 0;  // of the last part, as it was found
+};
+
+StoreScoring::Range StoreScoring::next_range(std::int64_t first, std::int64_t part_tokens) const {
+  const ExampleCounts lengths = store_.lengths();
+  const ExampleCounts labels = store_.num_loss_tokens();
+  Range range{first, first};
+  while (range.end < store_.info().num_examples && range.num_tokens < part_tokens) {
+    const auto example = static_cast<std::size_t>(range.end++);
+    range.num_tokens += lengths[example];
+    range.num_labels += labels[example];
+  }
+  return range;
+}
+
+ScorePart StoreScoring::score(const Range& range) {
+  ScorePart part{range.first, range.end};
+  scores_.clear();
+  if (range.num_labels == 0) return part;  // its file has no value
+  Evaluator evaluator = evaluator_.of_examples(range.first, range.end);
+  only_loss_ = evaluator.evaluate(model_, 0, {}, &scores_).loss;
+  evaluator_.lower_budget(evaluator.budget());  // memory ran out: not again
+  part.loss_weight = loss_weight_of(store_, part, range.num_labels);
+  part.loss_sum = only_loss_ * part.loss_weight;
+  return part;
+}
+
+void StoreScoring::run(const ScoreIdentity& identity, std::int64_t part_tokens, ScoredSet& set) {
+  Communicator& control = world_.control();
+  std::vector<ScorePart> parts = find_score_parts(set.file, identity, control);
+  const std::int64_t num_examples = store_.info().num_examples;
+  std::int64_t next = parts.empty() ? 0 : parts.back().end;
+  set.num_examples_found = next;
+  if (next > 0) log_info("{}: continues after {} of {} examples", set.file, next, num_examples);
+  while (next < num_examples) {
+    const Range range = next_range(next, part_tokens);
+    parts.push_back(score(range));
+    write_score_part(set.file, parts.back(), store_, scores_, identity, control);
+    set.num_tokens_scored += range.num_tokens;
+    next = range.end;
+    log_info("{}: {} of {} examples", set.file, next, num_examples);
+  }
+  double sum = 0;
+  double weight = 0;
+  for (const ScorePart& part : parts) {
+    sum += part.loss_sum;
+    weight += part.loss_weight;
+  }
+  // With one part it is the loss of `evaluate`, to the last bit.
+  set.record.loss = parts.size() == 1 && set.num_examples_found == 0 ? only_loss_ : sum / weight;
+  join_score_parts(set.file, parts, store_, scores_.candidates(), identity, control);
+}
+
 }  // namespace
 
 std::vector<ScoredSet> run_scoring(const Config& config, const ScoringOptions& options,
                                    World& world) {
-  const auto loaded = load_evaluation(config, options.request, world);
+  EvaluationRequest request = options.request;
+  request.without_groups = true;
+  Config next_token = config;
+  next_token.objective = {};
+  const auto loaded = load_evaluation(next_token, request, world);
   const bool without_adapter = options.request.without_adapter;
   const std::string model = without_adapter ? base_digest(*loaded->model, world.control())
                                             : model_digest(*loaded->model, world.control());
@@ -82,9 +188,10 @@ std::vector<ScoredSet> run_scoring(const Config& config, const ScoringOptions& o
         one.record = counts_of(store);
         if (!one.kept) {
           const auto begin = std::chrono::steady_clock::now();
-          TokenScores scores(candidates.get());
-          one.record = evaluator.evaluate(*loaded->model, 0, {}, &scores);
-          write_scores(one.file, store, scores, identity, world.control());
+          const std::int64_t part_tokens =
+              tokens_of_part(options, candidates != nullptr, evaluator.budget());
+          StoreScoring(store, evaluator, *loaded->model, world, candidates.get())
+              .run(identity, part_tokens, one);
           one.seconds = seconds_since(begin);
         }
         one.record.set = set;

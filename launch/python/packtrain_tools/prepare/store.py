@@ -29,7 +29,8 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_ma
                    "vocab.txt", "tokenizer.model")
 _UNFINISHED_PART = re.compile(r"unfinished(-\w+\.safetensors|\.json(\.tmp)?)")
 # `packtrain score` keeps log-probabilities of the store in it.
-_FINISHED = re.compile(rf"(part-\d{{5,}}|log-probs-\w+)\.safetensors|{MANIFEST}(\.tmp)?")
+_SCORES = r"log-probs-\w+\.safetensors(\.tmp|\.part-\d+-\d+)?"
+_FINISHED = re.compile(rf"part-\d{{5,}}\.safetensors|{_SCORES}|{MANIFEST}(\.tmp)?")
 _PART = re.compile(rf"{_FINISHED.pattern}|{TOKENIZER_FOLDER}|{bad_lines.NAME}|"
                    rf"{_UNFINISHED_PART.pattern}")
 
