@@ -41,9 +41,9 @@ std::size_t end_of(const ExampleGroup& group) {
 GroupUnits::GroupUnits(const TokenStore& store, bool share_prefixes)
     : store_(store),
       share_prefixes_(share_prefixes),
-      prefixes_(static_cast<std::size_t>(store.info().groups->num_groups)) {
-  for (std::atomic<std::int32_t>& prefix : prefixes_) {
-    prefix.store(share_prefixes ? kUnknown : 0, std::memory_order_relaxed);
+      known_rows_(static_cast<std::size_t>(store.info().groups->num_groups)) {
+  for (std::atomic<std::int32_t>& rows : known_rows_) {
+    rows.store(kUnknown, std::memory_order_relaxed);
   }
 }
 
@@ -63,15 +63,12 @@ std::int32_t GroupUnits::longest_length(const ExampleGroup& group) const {
   return longest;
 }
 
-// Every thread finds the same number, so it does not matter which one writes it.
+// Each example but one saves the rows of the prefix.
 std::int32_t GroupUnits::num_prefix_tokens(std::int64_t number) const {
-  std::atomic<std::int32_t>& known = prefixes_[static_cast<std::size_t>(number)];
-  const std::int32_t prefix = known.load(std::memory_order_relaxed);
-  if (prefix != kUnknown) return prefix;
-  const std::int64_t shared = num_shared_tokens(store_, group(number));
-  const auto found = static_cast<std::int32_t>(std::max<std::int64_t>(0, shared - 1));
-  known.store(found, std::memory_order_relaxed);
-  return found;
+  const ExampleGroup own = group(number);
+  if (own.num_examples < 2) return 0;
+  const std::int64_t saved = num_stored_tokens(own) - num_rows(static_cast<std::size_t>(number));
+  return static_cast<std::int32_t>(saved / (own.num_examples - 1));
 }
 
 void GroupUnits::find_prefixes() const {
@@ -84,7 +81,7 @@ void GroupUnits::find_prefixes() const {
     try {
       const std::size_t end = size() * (part + 1) / num_threads;
       for (std::size_t g = size() * part / num_threads; g < end; ++g) {
-        num_prefix_tokens(static_cast<std::int64_t>(g));
+        num_rows(g);
       }
     } catch (...) {
       failures[part] = std::current_exception();
@@ -126,11 +123,16 @@ std::string GroupUnits::describe(std::int64_t number) const {
                      own.first_example + own.num_examples - 1);
 }
 
+// Every thread finds the same number, so it does not matter which one writes it.
 std::int32_t GroupUnits::num_rows(std::size_t unit) const {
-  const auto number = static_cast<std::int64_t>(unit);
-  const ExampleGroup own = group(number);
-  const std::int64_t prefix = num_prefix_tokens(number);
-  return checked_count(num_stored_tokens(own) - (own.num_examples - 1) * prefix, *this, unit);
+  const std::int32_t known = known_rows_[unit].load(std::memory_order_relaxed);
+  if (known != kUnknown) return known;
+  const ExampleGroup own = group(static_cast<std::int64_t>(unit));
+  const std::int64_t shared = share_prefixes_ ? num_shared_tokens(store_, own) : 0;
+  const std::int64_t saved = (own.num_examples - 1) * std::max<std::int64_t>(0, shared - 1);
+  const std::int32_t rows = checked_count(num_stored_tokens(own) - saved, *this, unit);
+  known_rows_[unit].store(rows, std::memory_order_relaxed);
+  return rows;
 }
 
 std::int32_t GroupUnits::num_labels(std::size_t unit) const {
@@ -142,7 +144,7 @@ std::int32_t GroupUnits::num_labels(std::size_t unit) const {
 }
 
 void GroupUnits::prefetch(std::size_t unit) const {
-  __builtin_prefetch(&prefixes_[unit]);
+  __builtin_prefetch(&known_rows_[unit]);
 }
 
 }  // namespace packtrain

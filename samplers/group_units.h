@@ -22,7 +22,7 @@ class GroupUnits {
   GroupUnits(const GroupUnits&) = delete;
   GroupUnits& operator=(const GroupUnits&) = delete;
 
-  std::size_t size() const { return prefixes_.size(); }
+  std::size_t size() const { return known_rows_.size(); }
   const TokenStore& store() const { return store_; }
   bool shares_prefixes() const { return share_prefixes_; }
   // [groups] Rows that are computed: the shared prefix once, and the rest of each example. The
@@ -37,8 +37,8 @@ class GroupUnits {
   // Number of tokens that are computed once: all that the examples share but the last one. The row
   // of that one predicts the first token of each answer, so every example has its own.
   std::int32_t num_prefix_tokens(std::int64_t number) const;
-  // Compares the tokens of all groups, with several threads. Plans that need all of them call it
-  // first.
+  // Compares the tokens of all groups, with several threads. Plans that need the rows of all of
+  // them call it first.
   void find_prefixes() const;
 
   // Appends the pieces of a group: the shared prefix, if any, and the rest of each example.
@@ -65,7 +65,7 @@ class GroupUnits {
 
   const TokenStore& store_;
   bool share_prefixes_;
-  mutable std::vector<std::atomic<std::int32_t>> prefixes_;  // [groups] -1: not known yet
+  mutable std::vector<std::atomic<std::int32_t>> known_rows_;  // [groups] -1: not known yet
   Counts<&GroupUnits::num_rows> rows_{*this};
   Counts<&GroupUnits::num_labels> labels_{*this};
 };

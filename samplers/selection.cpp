@@ -63,6 +63,10 @@ std::string Selection::describe(ExampleIndex example) const {
   return units_ == nullptr ? fmt::format("example {}", example) : units_->describe(example);
 }
 
+ExampleCounts Selection::stored_lengths() const {
+  return units_ == nullptr ? lengths_ : units_->store().lengths();
+}
+
 bool Selection::are_all_selected() const {
   const auto lengths = lengths_.bounds();
   const auto labels = num_loss_tokens_.bounds();

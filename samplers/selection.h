@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "framework/config/config.h"
-#include "samplers/group_units.h"
 #include "samplers/loss_counter.h"
 #include "samplers/plan.h"
 #include "samplers/selected_examples.h"
 
 namespace packtrain {
+
+class GroupUnits;  // group_units.h
 
 // Counts of examples left out or cut in one epoch. An example counts once, in the first of these
 // that applies. A group counts once, where one of its examples is left out.
@@ -46,9 +47,7 @@ class Selection {
   const SelectedExamples& examples() const { return examples_; }
   const SelectionCounts& losses() const { return counts_; }
   // [examples of the store, of groups too] before cutting
-  ExampleCounts stored_lengths() const {
-    return units_ == nullptr ? lengths_ : units_->store().lengths();
-  }
+  ExampleCounts stored_lengths() const;
   // [examples or groups of the store] True for selected ones. Empty where all are.
   std::vector<bool> flags() const;
   // Number of trained tokens of a selected example, after truncation.

@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "samplers/group_units.h"
+
 namespace packtrain {
 namespace {
 

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <span>
 #include <string>
 
 #include "framework/core/error.h"
@@ -10,6 +14,8 @@
 
 namespace packtrain {
 namespace {
+
+constexpr std::int64_t kBlockBytes = 128;
 
 const char* meaning_of(GroupKind kind) {
   switch (kind) {
@@ -23,25 +29,46 @@ const char* meaning_of(GroupKind kind) {
   return "answers of a policy";
 }
 
+// Number of values that both begin with, at most `most`. Comparing bytes of blocks takes a fraction
+// of the time of comparing values.
+template <typename T>
+std::int64_t num_equal(const T* a, const T* b, std::int64_t most) {
+  constexpr std::int64_t kBlock = kBlockBytes / sizeof(T);
+  std::int64_t count = 0;
+  while (count + kBlock <= most && std::memcmp(a + count, b + count, kBlockBytes) == 0) {
+    count += kBlock;
+  }
+  while (count < most && a[count] == b[count]) ++count;
+  return count;
+}
+
+// Number of tokens before the first learned one, at most `most`. The first token of an example is
+// never learned.
+std::int64_t num_before_learned(std::span<const std::uint8_t> mask, std::int64_t most) {
+  static constexpr std::array<std::uint8_t, kBlockBytes> kNone{};
+  std::int64_t count = 1;
+  while (count < most) {
+    const std::int64_t block = std::min<std::int64_t>(kBlockBytes, most - count);
+    const std::int64_t found = num_equal(mask.data() + count, kNone.data(), block);
+    count += found;
+    if (found < block) break;
+  }
+  return std::min(count, most);
+}
+
 }  // namespace
 
 std::int64_t num_shared_tokens(const TokenStore& store, const ExampleGroup& group) {
   if (group.num_examples < 2) return 0;
   const auto first = store.input_ids(group.first_example);
-  const auto first_mask = store.loss_mask(group.first_example);
   std::int64_t shared = std::ssize(first) - 1;
   for (std::int64_t e = group.first_example; e < group.first_example + group.num_examples; ++e) {
     const auto ids = store.input_ids(e);
-    const auto mask = store.loss_mask(e);
-    shared = std::min<std::int64_t>(shared, std::ssize(ids) - 1);
-    std::int64_t t = 0;
-    // The first token of an example is never learned.
-    while (t < shared && ids[t] == first[t] && (t == 0 || (mask[t] == 0 && first_mask[t] == 0))) {
-      ++t;
-    }
-    shared = t;
+    const std::int64_t most = std::min<std::int64_t>(shared, std::ssize(ids) - 1);
+    shared = std::min(num_equal(ids.data(), first.data(), most),
+                      num_before_learned(store.loss_mask(e), most));
   }
-  return shared;
+  return std::max<std::int64_t>(shared, 0);
 }
 
 void check_is_plain(const TokenStore& store, std::string_view key) {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "samplers/group_units.h"
 #include "samplers/plan_file/plan_file.h"
 
 namespace packtrain {

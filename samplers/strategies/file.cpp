@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "samplers/group_units.h"
 #include "samplers/plan_file/plan_file.h"
 #include "samplers/strategies/balanced.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "framework/core/error.h"
+#include "samplers/group_units.h"
 #include "samplers/longest_pieces.h"
 #include "samplers/strategies/padding_free.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "samplers/group_units.h"
 #include "samplers/longest_pieces.h"
 #include "samplers/strategies/strategy.h"
 

@@ -98,5 +98,40 @@ TEST(PlanSummary, LoadsOfAStepAreSharesOfItsLength) {
   EXPECT_DOUBLE_EQ(loads.step, 9.0);
 }
 
+// A pair of 6 shared tokens, and answers of 2 and 4; and a pair that shares nothing.
+StepPlan plan_of_pairs() {
+  StepPlan plan = plan_of(
+      {{{{.length = 6, .is_prefix = true},
+         {.begin = 6, .length = 2, .after_prefix = true, .with_previous = true},
+         {.example = 1, .begin = 6, .length = 4, .after_prefix = true, .with_previous = true}}},
+       {{{.example = 2, .length = 5}, {.example = 3, .length = 3, .with_previous = true}}}});
+  plan.num_groups = 2;
+  return plan;
+}
+
+TEST(PlanSummary, CountsGroupsAndTheRowsThatSharingSaves) {
+  PlanSummary survey(linear_options());
+  survey.add(plan_of_pairs());
+  EXPECT_EQ(survey.num_groups(), 2);
+  EXPECT_EQ(survey.max_rows_in_group(), 12);
+  EXPECT_DOUBLE_EQ(survey.saved_fraction(), 6.0 / (12 + 8 + 6));
+}
+
+TEST(PlanSummary, TheLargestGroupBoundsWhatAnyAssignmentReaches) {
+  PlanSummaryOptions options = linear_options();
+  options.cost = {.linear = 1, .quadratic = 0, .constant = 0};
+  PlanSummary survey(options);
+  survey.add(plan_of_pairs());
+  EXPECT_DOUBLE_EQ(survey.cost_bound(), 10.0 / 12);
+}
+
+TEST(PlanSummary, PlainExamplesAreNoGroups) {
+  PlanSummary survey(linear_options());
+  survey.add(plan_of({{pieces_of({6, 2})}}));
+  EXPECT_EQ(survey.num_groups(), 0);
+  EXPECT_EQ(survey.max_rows_in_group(), 0);
+  EXPECT_EQ(survey.saved_fraction(), 0);
+}
+
 }  // namespace
 }  // namespace packtrain

@@ -1,0 +1,60 @@
+// Stores that an objective reads, and the words for others.
+#include "training/setup/store_kind.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "framework/core/error.h"
+#include "tests/helpers/temporary_folder.h"
+#include "tests/samplers/group_store.h"
+#include "training/setup/training_store.h"
+
+namespace packtrain::store_kind_test {
+namespace {
+
+using Kind = ObjectiveKind;
+
+test::GroupStore store_of(GroupKind kind) {
+  return {kind, {test::pair(2, 1, 1)}};
+}
+
+std::string message(const TokenStore& store, Kind objective) {
+  return test::error_of([&] { check_store_kind(store, objective, "data.train"); }).message();
+}
+
+TEST(StoreKind, EachObjectiveReadsItsOwn) {
+  for (const Kind kind : {Kind::kDpo, Kind::kIpo, Kind::kOrpo, Kind::kSimpo, Kind::kCpo}) {
+    EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kPairs), kind, "data.train"));
+  }
+  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kJudged), Kind::kKto, "data.train"));
+  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kRollouts), Kind::kPolicy, "data.train"));
+  const test::MemoryStore plain({{{1, 2}, {0, 1}}});
+  EXPECT_NO_THROW(check_store_kind(plain, Kind::kNextToken, "data.train"));
+}
+
+TEST(StoreKind, AnotherOneIsRefusedWithBothNames) {
+  EXPECT_EQ(message(store_of(GroupKind::kJudged), Kind::kDpo),
+            "data.train: memory holds groups of the kind 'judged', but objective.kind: dpo reads "
+            "groups of the kind 'pairs'");
+  EXPECT_EQ(message(test::MemoryStore({{{1, 2}, {0, 1}}}), Kind::kKto),
+            "data.train: memory holds plain examples, but objective.kind: kto reads groups of the "
+            "kind 'judged'");
+  EXPECT_EQ(message(store_of(GroupKind::kPairs), Kind::kNextToken),
+            "data.train: memory holds groups of the kind 'pairs' (chosen and rejected answers), "
+            "wanted a store of plain examples");
+}
+
+TEST(StoreKind, TheAdviceNamesTheObjectivesThatReadTheStore) {
+  const auto advice = [](const TokenStore& store, Kind objective) {
+    return test::error_of([&] { check_store_kind(store, objective, "data.train"); }).advice();
+  };
+  EXPECT_EQ(advice(store_of(GroupKind::kPairs), Kind::kKto),
+            "Name a store of the kind 'judged' (docs/preferences.md), or set objective.kind to "
+            "dpo, ipo, orpo, simpo or cpo.");
+  EXPECT_NE(advice(store_of(GroupKind::kPairs), Kind::kNextToken).find("objective.kind"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace packtrain::store_kind_test
