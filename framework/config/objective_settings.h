@@ -15,6 +15,11 @@ inline bool trains_groups(const ObjectiveSection& objective) {
 // True when the loss has log-probabilities of a reference model.
 bool has_reference(const ObjectiveSection& objective);
 
+// True when the loss has an estimate of the divergence from the reference over a whole step.
+inline bool has_divergence(const ObjectiveSection& objective) {
+  return objective.kind == ObjectiveKind::kKto;
+}
+
 // Where these log-probabilities come from. Nothing: the loss has none.
 std::optional<ReferenceSource> reference_source(const Config& config);
 

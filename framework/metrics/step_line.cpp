@@ -43,7 +43,7 @@ std::string rewards_of(const std::vector<ObjectiveStatistic>& statistics) {
   std::string text;
   for (const auto& [name, shown] :
        {std::pair("reward_accuracy", "accuracy"), std::pair("reward_margin", "margin"),
-        std::pair("clip_fraction_high", "clipped")}) {
+        std::pair("clipped_high", "clipped")}) {
     const auto found = std::ranges::find(statistics, name, &ObjectiveStatistic::name);
     if (found != statistics.end()) text += fmt::format("  {} {:.3g}", shown, found->value);
   }

@@ -17,7 +17,7 @@ import numpy as np
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
 from packtrain_tools.planned_step import PlannedExamples, PlannedStep
-from packtrain_tools.run_samples import has_samples, read_samples, text_of, title
+from packtrain_tools.run_samples import answers_of, has_samples, read_samples, text_of, title
 from packtrain_tools.showing import Decoders, has_color, legend, show_passages, show_tokens
 from packtrain_tools.showing_groups import show_group, title_of_group
 from packtrain_tools.prepare.groups import groups_text
@@ -223,8 +223,8 @@ def show_samples(arguments):
         if "without_adapter" in sample:
             print("  without the adapter: " + show_passages([(True, text_of(sample, "without_adapter", decoders))],
                                                             color, limit or None))
-        print("  the example itself: " + show_passages([(False, text_of(sample, "reference", decoders))],
-                                                       color, limit or None))
+        for name, part in answers_of(sample).items():
+            print(f"  {name}: " + show_passages([(False, text_of(sample, part, decoders))], color, limit or None))
 
 
 def main():

@@ -92,6 +92,7 @@ json state_json(const TrainingState& state) {
   if (state.evaluation_due) object["evaluation_due"] = true;
   if (state.samples_due) object["samples_due"] = true;
   if (state.weights_only) object["weights_only"] = true;
+  if (!state.reference_digest.empty()) object["reference_digest"] = state.reference_digest;
   if (!state.adapter.empty()) {
     object["adapter"] = json::parse(state.adapter);
     object["base_digest"] = state.base_digest;
@@ -133,6 +134,9 @@ TrainingState parse_state(const json& object) {
   state.evaluation_due = flag_member(object, "evaluation_due");
   state.samples_due = flag_member(object, "samples_due");
   state.weights_only = flag_member(object, "weights_only");
+  if (object.contains("reference_digest")) {
+    state.reference_digest = text_member(object, "reference_digest");
+  }
   if (object.contains("adapter")) {
     state.adapter = object["adapter"].dump();
     state.base_digest = text_member(object, "base_digest");

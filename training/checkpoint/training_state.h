@@ -32,7 +32,10 @@ struct TrainingState {
   // Empty: a whole model.
   std::string adapter = {};
   std::string base_digest = {};  // of the weights that the adapter was trained over
-  bool weights_only = false;     // no moments: a run cannot resume from it
+  // Of the model whose log-probabilities in files are the reference (objective.reference), or
+  // empty.
+  std::string reference_digest = {};
+  bool weights_only = false;  // no moments: a run cannot resume from it
 };
 
 // Which checkpoints to keep in addition to the one just saved: the newest, those with the lowest

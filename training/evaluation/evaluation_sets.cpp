@@ -26,7 +26,7 @@ EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& b
       if (name == best_by) early_stopping_set_ = sets_.size();
       auto opened = TokenStore::open(store.path);
       if (without_groups) opened = packtrain::without_groups(std::move(opened));
-      sets_.push_back({name, std::move(opened), {a, own.size()}, nullptr});
+      sets_.push_back({name, std::move(opened), {a, own.size()}, evaluated_objective(own[a])});
       check_store_kind(*sets_.back().store, own[a].objective.kind, "data.validation");
     }
   }
@@ -37,7 +37,16 @@ void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_toke
   for (Set& set : sets_) {
     check_vocabulary(set.store->folder(), set.store->info().vocab_size, decoder);
     set.evaluator = std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device,
-                                                world, mesh, set.adapter);
+                                                world, mesh, set.adapter, set.objective);
+  }
+}
+
+void EvaluationSets::set_reference(
+    const ReferenceModel& model,
+    const std::function<std::unique_ptr<RowValues>(const TokenStore& store)>& open) {
+  for (Set& set : sets_) {
+    set.log_probs = open(*set.store);
+    set.evaluator->set_reference({model, set.log_probs.get()});
   }
 }
 

@@ -37,6 +37,12 @@ class EvaluationSets {
   void prepare(const DecoderConfig& decoder, std::int64_t max_tokens_per_micro_batch,
                Device& device, World& world, const ProcessMesh& mesh);
 
+  // After prepare(), where the objective has a reference. `model`: computes it; `open`: the values
+  // of a store from files, or null.
+  void set_reference(
+      const ReferenceModel& model,
+      const std::function<std::unique_ptr<RowValues>(const TokenStore& store)>& open);
+
   // Collective. Every rank gets the same record: that of the deciding set, and when sets have names
   // those of all. Throws the errors of Evaluator::evaluate().
   EvaluationRecord evaluate(ShardedModel& model, std::int64_t step,
@@ -64,7 +70,9 @@ class EvaluationSets {
     std::string name;
     std::unique_ptr<TokenStore> store;
     EvaluatedAdapter adapter;
-    std::unique_ptr<Evaluator> evaluator;
+    EvaluatedObjective objective;
+    std::unique_ptr<RowValues> log_probs = nullptr;  // of the reference, or none
+    std::unique_ptr<Evaluator> evaluator = nullptr;
   };
   std::vector<Set> sets_;
   std::size_t early_stopping_set_ = 0;

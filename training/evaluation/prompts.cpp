@@ -30,8 +30,20 @@ std::optional<Cut> cut_example(std::span<const std::uint8_t> mask, std::int64_t 
   return Cut{std::max<std::int64_t>(wanted, 1), end};
 }
 
+// The rejected answer of the pair whose chosen example this is; empty for other examples.
+std::vector<std::int32_t> rejected_answer(const TokenStore& store, std::int64_t example) {
+  const ExampleGroups* groups = store.groups();
+  if (groups == nullptr || groups->role(example) != GroupRole::kChosen) return {};
+  const std::span<const std::int32_t> ids = store.input_ids(example + 1);
+  const std::optional<Cut> cut = cut_example(store.loss_mask(example + 1), 1);
+  if (!cut) return {};
+  return {ids.begin() + cut->prompt, ids.begin() + cut->end};
+}
+
 std::optional<Prompt> prompt_of(const TokenStore& store, std::int64_t example,
                                 const SamplesSection& options, std::int64_t max_tokens) {
+  const ExampleGroups* groups = store.groups();
+  if (groups != nullptr && !is_learned(groups->role(example))) return std::nullopt;
   const std::span<const std::int32_t> ids = store.input_ids(example);
   const std::optional<Cut> cut = cut_example(store.loss_mask(example), options.prompt_tokens);
   if (!cut || cut->prompt + options.max_new_tokens > max_tokens) return std::nullopt;
@@ -41,6 +53,7 @@ std::optional<Prompt> prompt_of(const TokenStore& store, std::int64_t example,
   prompt.example = origin.example;
   prompt.ids.assign(ids.begin(), ids.begin() + cut->prompt);
   prompt.reference.assign(ids.begin() + cut->prompt, ids.begin() + cut->end);
+  prompt.rejected = rejected_answer(store, example);
   return prompt;
 }
 

@@ -18,6 +18,7 @@ struct Prompt {
   std::int64_t example = 0;
   std::vector<std::int32_t> ids;          // at least one
   std::vector<std::int32_t> reference;    // the example's own continuation, at least one token
+  std::vector<std::int32_t> rejected;     // of a pair: the rejected answer to the prompt
   std::unordered_set<std::int32_t> ends;  // tokens that end a continuation
   std::size_t adapter = 0;                // number of the adapter that continues it
 };

@@ -31,6 +31,7 @@ std::string sample_line(std::int64_t step, const Prompt& prompt,
     line["without_adapter_ended"] = has_ended(*without_adapter);
   }
   line["reference"] = prompt.reference;
+  if (!prompt.rejected.empty()) line["rejected"] = prompt.rejected;
   return line.dump();
 }
 

@@ -56,6 +56,7 @@ TrainingState CheckpointSaver::state(std::int64_t steps_done) const {
     state.adapter = lora_list_text(adapter->adapters);
     state.base_digest = run_.base_digest;
   }
+  state.reference_digest = run_.reference.digest;
   state.weights_only = config_.checkpoint.weights_only;
   return state;
 }

@@ -1,5 +1,7 @@
 #include "training/loop/loaded_evaluation.h"
 
+#include <string>
+
 #include "framework/config/adapters.h"
 #include "framework/core/logging.h"
 #include "training/checkpoint/checkpoint.h"
@@ -19,6 +21,15 @@ ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
     if (newest) return checkpoint_source(*newest, config);
   }
   return find_model(config);
+}
+
+// Of the files whose log-probabilities the run of a checkpoint had as reference, or "".
+std::string saved_digest(const ModelSource& source) {
+  const bool has_state = source.kind == ModelSource::Kind::kCheckpoint ||
+                         (source.adapter && is_checkpoint(source.adapter->folder));
+  if (!has_state) return "";
+  return read_checkpoint_state(source.adapter ? source.adapter->folder : source.folder)
+      .reference_digest;
 }
 
 const char* describe(ModelSource::Kind kind) {
@@ -57,7 +68,13 @@ std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& given,
   log_info("evaluating {} {}{}", describe(source.kind), source.folder,
            request.without_adapter ? ", without its adapter" : "");
   loaded->model = make_sharded_model(config, source.decoder, device, world);
-  load_weights(source, config.run.seed, *loaded->model, world.control());
+  const LoadedWeights weights =
+      load_weights(source, config.run.seed, *loaded->model, world.control());
+  loaded->reference = open_reference(config, source, device, *loaded->model, weights.base_digest,
+                                     saved_digest(source), world);
+  loaded->sets->set_reference(
+      loaded->reference.forward(*loaded->model),
+      [&](const TokenStore& store) { return open_log_probs(loaded->reference, config, store); });
   return loaded;
 }
 

@@ -7,6 +7,7 @@
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
 #include "training/evaluation/evaluation_sets.h"
+#include "training/loop/run_reference.h"
 #include "training/setup/model_source.h"
 #include "training/setup/run_device.h"
 
@@ -27,7 +28,8 @@ struct LoadedEvaluation {
   ModelSource source;
   RunDevice device;
   std::unique_ptr<EvaluationSets> sets;
-  std::unique_ptr<ShardedModel> model;  // last: destroyed first
+  std::unique_ptr<ShardedModel> model;
+  RunReference reference;  // last: destroyed first
 };
 
 // Collective. `world` must outlive the result. Throws the errors of the parts.

@@ -156,6 +156,23 @@ bool try_plan_and_load(const Config& config, const RunInputs& inputs, World& wor
   return false;
 }
 
+void add_reference(const RunInputs& inputs, World& world, PlannedRun& run) {
+  run.reference =
+      open_reference(run.resolved, inputs.source, inputs.device, *run.model, run.base_digest,
+                     run.resumed ? run.resumed->reference_digest : "", world);
+  run.log_probs = open_log_probs(run.reference, run.resolved, *inputs.stores.all);
+  inputs.evaluations->set_reference(
+      run.reference.forward(*run.model),
+      [&](const TokenStore& store) { return open_log_probs(run.reference, run.resolved, store); });
+  if (run.reference.model == nullptr) return;
+  const auto poll = [&model = *run.model, &reference = *run.reference.model] {
+    model.ranks().poll_errors();
+    reference.ranks().poll_errors();
+  };
+  run.communicator_watch.reset();
+  run.communicator_watch = std::make_unique<CommunicatorWatch>(poll, world.rank());
+}
+
 }  // namespace
 
 std::vector<double> PlannedRun::learning_rates_at(std::int64_t step) const {
@@ -175,6 +192,7 @@ PlannedRun plan_and_load(const Config& config, const RunInputs& inputs, FaultInj
     if (try_plan_and_load(config, inputs, world, run)) break;
     passed_over.insert(run.resumed->folder);
   }
+  add_reference(inputs, world, run);
   faults.maybe_inject(FaultPhase::kLoad);
   return run;
 }

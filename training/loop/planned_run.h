@@ -13,6 +13,7 @@
 #include "training/faults/fault_injector.h"
 #include "training/guards/communicator_watch.h"
 #include "training/loop/run_inputs.h"
+#include "training/loop/run_reference.h"
 #include "training/plan/memory_report.h"
 #include "training/plan/run_plan.h"
 #include "training/steps/learning_rate.h"
@@ -28,6 +29,8 @@ struct PlannedRun {
   std::vector<ShardView> initial_values;     // of PiSSA (LoadedWeights)
   Config resolved;  // the configuration, with what memory decided; the model has it
   std::unique_ptr<ShardedModel> model;
+  RunReference reference;
+  std::unique_ptr<ReferenceLogProbs> log_probs;           // of the training store, or none
   std::unique_ptr<CommunicatorWatch> communicator_watch;  // last: destroyed before the model
 
   std::int64_t first_step() const { return resumed ? resumed->step : 0; }

@@ -11,6 +11,7 @@
 #include "framework/device/tensor_memory.h"
 #include "framework/metrics/metrics_file.h"
 #include "models/estimates/flops.h"
+#include "models/objectives/make_objective.h"
 #include "parallel/communicators/collectives.h"
 #include "training/plan/token_budget.h"
 #include "training/saving/run_folder.h"
@@ -45,7 +46,7 @@ RunReporter::RunReporter(const Config& config, const RunInputs& inputs, const Pl
       run_(run),
       saver_(saver),
       world_(world),
-      details_(*inputs.stores.all, inputs.source.decoder),
+      details_(*inputs.stores.all, inputs.source.decoder, make_objective(config.objective)),
       stragglers_(config.guard.straggler_ratio, world.control()) {
   log_memory_plan();
   start_metrics(tracker.due().evaluation, watchdog);

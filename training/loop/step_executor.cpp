@@ -5,7 +5,9 @@
 #include <limits>
 #include <vector>
 
+#include "framework/config/objective_settings.h"
 #include "framework/device/tensor_device.h"
+#include "models/objectives/make_objective.h"
 #include "training/loop/step_preparation.h"
 #include "training/steps/row_losses.h"
 #include "training/steps/upload.h"
@@ -27,7 +29,8 @@ StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const 
     : device_(*inputs.device.device),
       model_(*run.model),
       recovery_(recovery),
-      details_(*inputs.stores.all, inputs.source.decoder),
+      details_(*inputs.stores.all, inputs.source.decoder, make_objective(config.objective)),
+      reference_(model_, run.reference.forward(model_), has_divergence(config.objective)),
       optimizer_step_(model_, optimizer_sections(inputs), config.run.seed),
       timer_(device_, model_.compute()),
       outcomes_{StepOutcome(device_, details_.size(), details_.num_adapters()),
@@ -47,7 +50,7 @@ void StepExecutor::compute(LaunchedStep& step, ExampleLossLog* loss_log) {
   const std::vector<PackedBatch>& micro_batches = step.prepared.micro_batches;
   timer_.enter(StepPhase::kForward);
   if (recovery_.is_discarding()) {
-    model_.join_step(micro_batches.size());
+    join(step);
   } else if (graphs_ != nullptr && StepGraphs::serves(micro_batches)) {
     compute_by_graph(step);
   } else {
@@ -55,6 +58,32 @@ void StepExecutor::compute(LaunchedStep& step, ExampleLossLog* loss_log) {
   }
   if (recovery_.is_discarding()) set_nan_loss(step);
   timer_.enter(StepPhase::kOptimizer);
+}
+
+void StepExecutor::join(const LaunchedStep& step) {
+  reference_.join(step.prepared.micro_batches.size(), step.prepared.mismatched.size());
+  model_.join_step(step.prepared.micro_batches.size());
+}
+
+bool StepExecutor::run_reference(const LaunchedStep& step, std::span<DeviceBatch> batches) {
+  const StepPlan& plan = step.prepared.plan;
+  std::vector<DeviceBatch> mismatched;
+  const bool uploaded = recovery_.try_run("the upload of mismatched answers", plan, [&] {
+    model_.compute().run([&](StreamHandle) {
+      for (const PackedBatch& batch : step.prepared.mismatched) {
+        mismatched.push_back(upload(batch, device_));
+      }
+    });
+  });
+  if (!uploaded) {
+    join(step);
+    return false;
+  }
+  const auto failure = reference_.run(batches, mismatched, plan.num_examples);
+  if (!failure) return true;
+  recovery_.discard(plan, *failure);
+  model_.join_step(batches.size());
+  return false;
 }
 
 void StepExecutor::compute_by_graph(LaunchedStep& step) {
@@ -76,11 +105,15 @@ void StepExecutor::compute_kernel_by_kernel(LaunchedStep& step, ExampleLossLog* 
       for (const PackedBatch& batch : step.prepared.micro_batches) {
         batches.push_back(upload(batch, device_));
       }
-      if (loss_log != nullptr || details_.needs_row_losses())
-        row_losses = request_row_losses(batches);
     });
   });
-  if (!uploaded) return model_.join_step(step.prepared.micro_batches.size());
+  if (!uploaded) return join(step);
+  if (!run_reference(step, batches)) return;
+  const bool requested = recovery_.try_run("the row losses", plan, [&] {
+    if (loss_log == nullptr && !details_.needs_row_losses()) return;
+    model_.compute().run([&](StreamHandle) { row_losses = request_row_losses(batches); });
+  });
+  if (!requested) return model_.join_step(batches.size());
   const PassResult trained = model_.try_train(batches);
   if (trained.out_of_memory) return recovery_.discard(plan, *trained.out_of_memory);
   step.loss = trained.loss;

@@ -21,6 +21,7 @@
 #include "training/loop/run_inputs.h"
 #include "training/steps/example_loss_log.h"
 #include "training/steps/optimizer_step.h"
+#include "training/steps/reference_pass.h"
 #include "training/steps/step_details.h"
 #include "training/steps/step_graphs.h"
 #include "training/steps/step_outcome.h"
@@ -48,6 +49,10 @@ class StepExecutor {
   StepTimer& timer() { return timer_; }
 
  private:
+  // Also the passes of the reference.
+  void join(const LaunchedStep& step);
+  // The reference's log-probabilities for `batches`. False after out of memory.
+  bool run_reference(const LaunchedStep& step, std::span<DeviceBatch> batches);
   void compute_by_graph(LaunchedStep& step);
   void compute_kernel_by_kernel(LaunchedStep& step, ExampleLossLog* loss_log);
   at::Tensor sum_details(std::span<const DeviceBatch> batches);
@@ -57,6 +62,7 @@ class StepExecutor {
   ShardedModel& model_;
   OutOfMemoryRecovery& recovery_;
   StepDetails details_;
+  ReferencePass reference_;
   OptimizerStep optimizer_step_;
   StepTimer timer_;
   std::array<StepOutcome, 2> outcomes_;  // used alternately: one may be in flight

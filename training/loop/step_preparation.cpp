@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "framework/config/objective_settings.h"
 #include "framework/core/error.h"
 #include "models/estimates/flops.h"
 #include "models/ops/experts/grouped_matmul.h"
@@ -95,15 +96,16 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
       device.kind() == DeviceKind::kCuda && world.size() == 1 &&
       all_attention_is(AttentionBackend::kCudnn, decoder, config.precision.compute, device) &&
       graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) && !offloads(config.memory) &&
-      !config.metrics.example_losses && !StepDetails(*inputs.stores.all, decoder).by_source() &&
-      !slices_rows(decoder) && config.run.trace_steps == 0;
+      !config.metrics.example_losses && !trains_groups(config.objective) &&
+      !StepDetails(*inputs.stores.all, decoder).by_source() && !slices_rows(decoder) &&
+      config.run.trace_steps == 0;
   if (!possible && config.run.cuda_graphs == CudaGraphs::kOn) {
     throw Error(
         ErrorCategory::kConfig,
         "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
         "(bf16, not deterministic), on Hopper where the model has experts, one source of "
-        "data, without dropout of several adapters, memory.offload, metrics.example_losses and "
-        "run.trace_steps",
+        "data, objective.kind: next_token, without dropout of several adapters, memory.offload, "
+        "metrics.example_losses and run.trace_steps",
         "Set run.cuda_graphs to auto, or change what is in the way.");
   }
   return possible;

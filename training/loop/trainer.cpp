@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "framework/config/objective_settings.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "framework/device/range_recorder.h"
@@ -167,7 +168,11 @@ std::unique_ptr<BatchSource> Trainer::make_batches(std::int64_t first_step) cons
       .cost = layout.cost,
       .sources = store.info().sources.size() > 1 && !inputs_.has_several_adapters(),
       .speeds = layout.speeds,
-      .dropout_seed = drops ? std::optional(config_.run.seed) : std::nullopt};
+      .dropout_seed = drops ? std::optional(config_.run.seed) : std::nullopt,
+      .reference = run_.log_probs.get(),
+      .mismatched_seed =
+          has_divergence(config_.objective) ? std::optional(config_.run.seed) : std::nullopt,
+      .max_length = config_.data.max_length};
   return std::make_unique<BatchSource>(store, run_.plan->planner(), *inputs_.device.device, options,
                                        first_step, run_.total_steps());
 }

@@ -11,6 +11,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/logging.h"
 #include "training/plan/cost_fit.h"
+#include "training/steps/reference_pass.h"
 #include "training/steps/upload.h"
 
 namespace packtrain {
@@ -63,7 +64,10 @@ Work make_work(const MicroBatch& pieces, const TokenStore& store, ShardedModel& 
                const Device& device, const AttentionSpan& span) {
   Work work;
   work.packed = flatten(store, pieces, LossNormalization{});
-  model.compute().run([&](StreamHandle) { work.batch = upload(work.packed, device); });
+  model.compute().run([&](StreamHandle) {
+    work.batch = upload(work.packed, device);
+    set_no_reference({&work.batch, 1});
+  });
   work.num_rows = static_cast<double>(work.packed.input_ids.size());
   for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
     work.squares += span.squares(segment);

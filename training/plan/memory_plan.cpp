@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "framework/config/objective_settings.h"
 #include "framework/core/units.h"
 #include "models/decoder/decoder.h"
 #include "models/ops/matmul/matmul.h"
@@ -16,6 +17,7 @@
 #include "parallel/sharding/unit_table.h"
 #include "training/setup/model_source.h"
 #include "training/setup/recompute_policies.h"
+#include "training/setup/reference_model.h"
 #include "training/setup/run_device.h"
 
 namespace packtrain {
@@ -95,6 +97,18 @@ MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
     : config_(config), decoder_(decoder), ranks_(ranks) {
   if (ranks_.shard_size == 0) ranks_.shard_size = ranks_.num_ranks;
   find_sizes();
+  find_reference();
+}
+
+// Its weights and its slots. Its forward passes need less than a step of the trained model.
+void MemoryPlanner::find_reference() {
+  if (reference_source(config_) != ReferenceSource::kModel) return;
+  const Config own = reference_config(config_);
+  const MemoryPlanner reference(own, find_model(own).decoder, ranks_);
+  MemoryPlan plan;
+  reference.add_state(/*several_micro_batches=*/false, plan);
+  if (reference.is_sharded()) reference.add_slots(plan);
+  reference_bytes_ = plan.allocated_bytes();
 }
 
 // The sizes that were found do not depend on these.
@@ -130,6 +144,7 @@ void MemoryPlanner::find_sizes() {
 MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
   MemoryPlan plan;
   add_state(load.several_micro_batches, plan);
+  add(plan.allocated, "reference model", reference_bytes_, "frozen weights and their slots");
   plan.shared_bytes = plan.allocated_bytes();
   add(plan.allocated, "decoded weight", sizes_.decoded_weight * bytes_of(config_.precision.compute),
       fmt::format("{}, the largest of nf4", name_of(config_.precision.compute)));
@@ -212,8 +227,12 @@ void MemoryPlanner::add_outside(MemoryPlan& plan) const {
   add(plan.outside, "context", ranks_.taken_bytes.value_or(kContextBytes),
       ranks_.taken_bytes ? "in use before the run allocates" : "CUDA's, assumed");
   add(plan.outside, "libraries", kLibraryBytes, "kernels, cuBLASLt, cuDNN");
-  add(plan.outside, "NCCL", nccl + (has_replicas ? kThirdCommunicatorBytes : 0),
-      has_replicas ? "its kernels and three communicators" : "its kernels and two communicators");
+  // A second model has communicators of its own.
+  const int num_of_model = has_replicas ? 3 : 2;
+  const int num_others = num_of_model - 2 + (reference_bytes_ > 0 ? num_of_model : 0);
+  constexpr std::array kNumbers = {"two", "three", "four", "five", "six"};
+  add(plan.outside, "NCCL", nccl + num_others * kThirdCommunicatorBytes,
+      fmt::format("its kernels and {} communicators", kNumbers.at(num_others)));
 }
 
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {

@@ -62,7 +62,8 @@ struct MemoryLoad {
 
 class MemoryPlanner {
  public:
-  // Throws Error(kConfig) when a pattern in model.frozen matches no parameter.
+  // Throws Error(kConfig) when a pattern in model.frozen matches no parameter, and for a second
+  // model (objective.reference) that cannot be read.
   MemoryPlanner(const Config& config, const DecoderConfig& decoder, const MemoryRanks& ranks);
 
   MemoryPlan plan(const MemoryLoad& load) const;
@@ -85,6 +86,7 @@ class MemoryPlanner {
   };
 
   void find_sizes();
+  void find_reference();
   void add_state(bool several_micro_batches, MemoryPlan& plan) const;
   void add_slots(MemoryPlan& plan) const;
   void add_step(const MemoryLoad& load, MemoryPlan& plan) const;
@@ -94,6 +96,7 @@ class MemoryPlanner {
   DecoderConfig decoder_;
   MemoryRanks ranks_;
   Sizes sizes_;
+  std::int64_t reference_bytes_ = 0;  // of the second model of objective.reference, or 0
   int num_weight_slots_ = 0;
   int num_grad_slots_ = 0;
 };

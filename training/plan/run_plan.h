@@ -39,6 +39,7 @@ struct ResumePoint {
   bool samples_due = false;
   std::int64_t epoch = 0;  // of the last step done
   std::string base_digest = {};
+  std::string reference_digest = {};
 };
 
 class RunPlan {

@@ -35,7 +35,8 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
                     state.evaluation_due,
                     state.samples_due,
                     state.epoch,
-                    state.base_digest};
+                    state.base_digest,
+                    state.reference_digest};
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {

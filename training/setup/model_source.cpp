@@ -21,6 +21,7 @@
 #include "models/families/parameter_parts.h"
 #include "models/families/text_part.h"
 #include "models/layers/layer_attention.h"
+#include "models/objectives/make_objective.h"
 #include "models/ops/attention/backends.h"
 #include "parallel/sharding/shard_groups.h"
 #include "training/checkpoint/hf_quantization.h"
@@ -209,6 +210,7 @@ DecoderOptions decoder_options(const Config& config, const DecoderConfig& decode
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.encoding = {data_type(config.precision.compute)};
   options.recompute = layer_policies(config.memory);
+  options.objective = make_objective(config.objective);
   if (config.model.base == BaseStorage::kNf4) {
     options.frozen_weights = {options.encoding.type, ParameterEncoding::Format::kNf4};
     options.not_encoded = parameters_that_cut_tensors(decoder);
@@ -218,7 +220,8 @@ DecoderOptions decoder_options(const Config& config, const DecoderConfig& decode
 }
 
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
-                                                 const RunDevice& run_device, World& world) {
+                                                 const RunDevice& run_device, World& world,
+                                                 std::shared_ptr<Stream> compute) {
   // Reports head sizes that no kernel supports now, not at the first batch.
   log_attention(decoder, config.precision.compute, *run_device.device);
   DecoderOptions options = decoder_options(config, decoder);
@@ -237,6 +240,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
       [&] { return connect_reduce(config, run_device, world); });
   ShardingOptions sharding = sharding_options(config);
   sharding.self_test = run_device.backend == Backend::kNccl;
+  sharding.compute = std::move(compute);
   auto model = allocate_model([&] {
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
                                           std::move(communicators), sharding);

@@ -1,6 +1,7 @@
 // Where a run's model comes from: its configuration and its first weights.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,9 +50,10 @@ bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Pr
                       const Device& device);
 
 // Builds the blocks and shards them. Collective. Weights are zero until load_weights().
-// parallel.shard_size: the resolved value (plan/shard_size.h).
+// parallel.shard_size: the resolved value (plan/shard_size.h). `compute`: as in ShardingOptions.
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
-                                                 const RunDevice& run_device, World& world);
+                                                 const RunDevice& run_device, World& world,
+                                                 std::shared_ptr<Stream> compute = nullptr);
 
 // Throws Error(kConfig) when model.frozen matches every parameter.
 void require_trainable(ShardedModel& model);

@@ -7,6 +7,7 @@
 
 #include "framework/device/range_recorder.h"
 #include "framework/device/trace_range.h"
+#include "training/steps/mismatched_answers.h"
 
 namespace packtrain {
 namespace {
@@ -84,6 +85,7 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
   CollatorOptions collator_options;
   collator_options.sources = options_.sources;
   collator_options.label_weights = &label_weights_;
+  collator_options.reference = options_.reference;
   if (options_.dropout_seed) {
     collator_options.row_seeds =
         CounterRandom(*options_.dropout_seed, "dropout", static_cast<std::uint64_t>(step));
@@ -103,7 +105,16 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
     prepared.micro_batches.push_back(
         collate(store_, pieces, normalization, collator_options, allocate));
   }
+  if (options_.mismatched_seed) prepared.mismatched = mismatched_of(prepared.plan);
   return prepared;
+}
+
+std::vector<PackedBatch> BatchSource::mismatched_of(const StepPlan& plan) const {
+  return mismatched_batches(store_, shuffled_examples(plan, *options_.mismatched_seed),
+                            {.max_length = options_.max_length,
+                             .max_tokens = options_.max_tokens_per_micro_batch,
+                             .num_ranks = static_cast<int>(plan.ranks.size()),
+                             .rank = options_.rank});
 }
 
 void BatchSource::recycle(PreparedStep step) {

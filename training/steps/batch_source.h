@@ -39,6 +39,7 @@ struct PreparedStep {
   PlanStatistics statistics;
   double attention_squares = 0;            // AttentionSpan::squares, over all ranks
   std::vector<PackedBatch> micro_batches;  // of this rank, in host memory of the pool
+  std::vector<PackedBatch> mismatched;     // of this rank (mismatched_answers.h), or none
   std::vector<HostBuffer> buffers;
 };
 
@@ -49,7 +50,10 @@ struct BatchSourceOptions {
   CostModel cost;
   bool sources = false;             // batches hold the source of each supervised token
   std::vector<double> speeds = {};  // as in PlanOptions
-  std::optional<std::uint64_t> dropout_seed = {};  // batches hold row seeds for dropout
+  std::optional<std::uint64_t> dropout_seed = {};     // batches hold row seeds for dropout
+  const RowValues* reference = nullptr;               // as in CollatorOptions
+  std::optional<std::uint64_t> mismatched_seed = {};  // steps have mismatched answers
+  std::int64_t max_length = 0;                        // of a mismatched example
 };
 
 class BatchSource {
@@ -66,6 +70,7 @@ class BatchSource {
 
  private:
   PreparedStep prepare(std::int64_t step);
+  std::vector<PackedBatch> mismatched_of(const StepPlan& plan) const;
   void prepare_next_epoch(const StepPlan& plan);
 
   const TokenStore& store_;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "framework/core/file.h"
+#include "framework/data/group_format.h"
 
 namespace packtrain {
 namespace {
@@ -33,18 +34,26 @@ std::optional<int> rank_of(const std::filesystem::path& file) {
   return rank;
 }
 
-// `losses`: of the piece's labels. `weights`: of their mask bytes; empty: all 1.
+// "" in a store without groups.
+std::string role_of(const TokenStore& store, std::int64_t example) {
+  return store.groups() == nullptr ? "" : name_of(store.groups()->role(example));
+}
+
+// `role`: of the example in its group, or "". `losses`: of the piece's labels. `weights`: of their
+// mask bytes; empty: all 1.
 std::string ledger_line(std::int64_t step, std::size_t micro_batch, const ExampleOrigin& origin,
-                        const Piece& piece, std::span<const float> losses,
+                        const Piece& piece, const std::string& role, std::span<const float> losses,
                         std::span<const float> weights) {
+  const std::int32_t begin = piece.after_prefix ? 0 : piece.begin;
   nlohmann::ordered_json line = {{"step", step},
                                  {"micro_batch", micro_batch},
                                  {"store", origin.store},
                                  {"example", origin.example},
                                  {"repeat", origin.repeat},
-                                 {"begin", piece.begin},
-                                 {"length", piece.length},
+                                 {"begin", begin},
+                                 {"length", piece.begin + piece.length - begin},
                                  {"num_loss_tokens", losses.size()}};
+  if (!role.empty()) line["role"] = role;
   line["loss"] = nullptr;
   auto weight = static_cast<double>(losses.size());
   if (!weights.empty()) {
@@ -93,8 +102,10 @@ void ExampleLossLog::write(HostBuffer row_losses, std::int64_t step,
       next += losses.size();
       const auto own = weights.first(std::min(weights.size(), losses.size()));
       weights = weights.subspan(own.size());
+      if (piece.is_prefix) continue;  // the lines of its examples include it
       if (!lines.empty()) lines += '\n';
-      lines += ledger_line(step, m, store_.origin(piece.example), piece, losses, own);
+      lines += ledger_line(step, m, store_.origin(piece.example), piece,
+                           role_of(store_, piece.example), losses, own);
     }
   }
   if (!lines.empty()) file_.append(lines);

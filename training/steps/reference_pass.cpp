@@ -43,10 +43,11 @@ at::Tensor request_log_probs(std::span<DeviceBatch> batches, bool without_adapte
   return losses;
 }
 
-void keep_as_reference(std::span<DeviceBatch> batches) {
+void keep_as_reference(std::span<DeviceBatch> batches, bool without_adapter) {
   for (DeviceBatch& batch : batches) {
     batch.groups.reference = batch.row_losses.neg();
     end_request(batch);
+    batch.without_adapter = without_adapter;
   }
 }
 

@@ -25,8 +25,8 @@ struct ReferenceModel {
 // Returns these losses, float32 [supervised rows of all batches]: minus the log-probabilities.
 at::Tensor request_log_probs(std::span<DeviceBatch> batches, bool without_adapter);
 // After that forward: keeps its log-probabilities as GroupRows::reference. The batches are then as
-// before request_log_probs().
-void keep_as_reference(std::span<DeviceBatch> batches);
+// before request_log_probs(). `without_adapter`: of later forwards.
+void keep_as_reference(std::span<DeviceBatch> batches, bool without_adapter = false);
 // For work whose results are not used, such as timing: a reference and a divergence of 0.
 void set_no_reference(std::span<DeviceBatch> batches);
 

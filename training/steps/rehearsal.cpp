@@ -12,6 +12,7 @@
 #include "models/ops/matmul/token_bucket.h"
 #include "samplers/loss_counter.h"
 #include "samplers/statistics.h"
+#include "training/steps/reference_pass.h"
 #include "training/steps/upload.h"
 
 namespace packtrain {
@@ -37,7 +38,10 @@ void run(const Rehearsal& rehearsal, Collator collate, const TokenStore& store, 
          const Device& device) {
   const PackedBatch packed = collate(store, rehearsal.pieces, LossNormalization{}, {}, {});
   std::vector<DeviceBatch> batches(rehearsal.accumulated ? 2 : 1);
-  model.compute().run([&](StreamHandle) { std::ranges::fill(batches, upload(packed, device)); });
+  model.compute().run([&](StreamHandle) {
+    std::ranges::fill(batches, upload(packed, device));
+    set_no_reference(batches);
+  });
   // Ignores out of memory here: the step itself handles it by another layout of the batch.
   model.try_train(batches);
   model.compute().synchronize();

@@ -5,6 +5,7 @@
 
 #include "models/block/batch.h"
 #include "parallel/communicators/local/local_world.h"
+#include "training/steps/reference_pass.h"
 #include "training/steps/upload.h"
 
 namespace packtrain {
@@ -13,6 +14,7 @@ namespace {
 DeviceBatch upload_with_row_losses(const PackedBatch& packed, const Device& device) {
   DeviceBatch batch = upload(packed, device);
   batch.row_losses = at::empty_like(batch.loss_weight);
+  set_no_reference({&batch, 1});
   return batch;
 }
 

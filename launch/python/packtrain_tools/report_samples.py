@@ -4,7 +4,7 @@ from html import escape
 
 from packtrain_tools import html_page
 from packtrain_tools.report_runs import RunFolder
-from packtrain_tools.run_samples import read_samples, text_of, title
+from packtrain_tools.run_samples import answers_of, read_samples, text_of, title
 from packtrain_tools.showing import Decoders
 
 
@@ -26,7 +26,7 @@ def _of_prompt(name: str, samples: list[dict], decoders: Decoders) -> str:
     written = [(f"step {sample['step']:,}", text_of(sample, "continuation", decoders)) for sample in samples]
     if "without_adapter" in samples[-1]:
         written.append(("without the adapter", text_of(samples[-1], "without_adapter", decoders)))
-    written.append(("the example itself", text_of(samples[-1], "reference", decoders)))
+    written += [(name, text_of(samples[-1], part, decoders)) for name, part in answers_of(samples[-1]).items()]
     rows = [f"<tr>{html_page.cell(who, 'text')}{html_page.cell(what, 'text long')}</tr>"
             for who, what in written]
     return (f"<h3>{escape(name)}</h3><pre>{escape(text_of(samples[-1], 'prompt', decoders))}</pre>"

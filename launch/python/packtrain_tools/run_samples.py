@@ -27,8 +27,15 @@ def read_samples(run: str) -> list[dict]:
 
 
 def text_of(sample: dict, part: str, decoders: Decoders) -> str:
-    """`part`: prompt, continuation, without_adapter or reference. Decodes with the tokenizer of the prompt's store."""
+    """`part`: prompt, continuation, without_adapter, reference or rejected. Decodes with the tokenizer of the prompt's store."""
     return decoders.of(sample["store"])(sample[part])
+
+
+def answers_of(sample: dict) -> dict[str, str]:
+    """The parts that have the example's own answers, by what they are."""
+    if "rejected" in sample:
+        return {"chosen": "reference", "rejected": "rejected"}
+    return {"the example itself": "reference"}
 
 
 def title(sample: dict) -> str:

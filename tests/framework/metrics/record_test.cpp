@@ -204,7 +204,7 @@ TEST(StepLine, IsShortAndComplete) {
 
 TEST(StepLine, HasTheAccuracyAndTheMarginOfPairs) {
   StepRecord record = distinct_record();
-  record.objective = {{"rewards_chosen", 1}, {"reward_margin", 0.3125}, {"reward_accuracy", 0.75}};
+  record.objective = {{"reward_chosen", 1}, {"reward_margin", 0.3125}, {"reward_accuracy", 0.75}};
   EXPECT_EQ(format_step_line(record, 0, -1, 60),
             "step 12  loss 3.214  accuracy 0.75  margin 0.312");
 }

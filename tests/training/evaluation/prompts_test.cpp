@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/helpers/temporary_folder.h"
+#include "tests/samplers/group_store.h"
 #include "tests/samplers/memory_store.h"
 #include "training/evaluation/generation_batch.h"
 
@@ -31,6 +32,15 @@ TEST(Prompts, EndWhereTheFirstLearnedPassageBegins) {
   const Prompt prompt = only_prompt({{5, 6, 7, 8, 9, 10}, {0, 0, 1, 1, 0, 1}});
   EXPECT_EQ(prompt.ids, Ids({5, 6}));
   EXPECT_EQ(prompt.reference, Ids({7, 8})) << "up to what is not learned";
+}
+
+TEST(Prompts, OfPairsHaveTheChosenAndTheRejectedAnswer) {
+  const test::GroupStore store(GroupKind::kPairs, {test::pair(2, 3, 4)});
+  const std::vector<Prompt> prompts = choose_prompts(store, "", {.num_prompts = 2}, 1000, {});
+  ASSERT_EQ(prompts.size(), 1) << "a rejected answer has no prompt of its own";
+  EXPECT_EQ(prompts[0].ids, Ids({0, 1}));
+  EXPECT_EQ(prompts[0].reference, Ids({100, 101, 102}));
+  EXPECT_EQ(prompts[0].rejected, Ids({500, 501, 502, 503}));
 }
 
 TEST(Prompts, OfPlainTextHaveTheConfiguredLength) {

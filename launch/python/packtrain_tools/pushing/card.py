@@ -9,7 +9,7 @@ import yaml
 from packtrain_tools.pushing.facts import CACHED, RunFacts, public_config, public_name
 
 MOST_EVALUATIONS = 20
-SECTIONS = ("model", "adapter", "data", "batch", "optimizer", "schedule", "precision", "run")  # those that decide
+SECTIONS = ("model", "adapter", "data", "objective", "batch", "optimizer", "schedule", "precision", "run")  # those that decide
 CURVES = "training/curves.svg"
 CONFIG_FILE = "training/config.yaml"
 

@@ -1,0 +1,18 @@
+#include "training/evaluation/evaluated_objective.h"
+
+#include "framework/config/objective_settings.h"
+#include "models/objectives/make_objective.h"
+
+namespace packtrain {
+
+EvaluatedObjective evaluated_objective(const Config& config) {
+  if (!trains_groups(config.objective)) return {};
+  return {.objective = make_objective(config.objective),
+          .normalize = config.batch.normalize,
+          .share_prefixes = config.batch.share_prefixes,
+          .has_divergence = has_divergence(config.objective),
+          .seed = config.run.seed,
+          .max_length = config.data.max_length};
+}
+
+}  // namespace packtrain
