@@ -1,0 +1,65 @@
+"""Random pairs and rollouts as lines of `packtrain prepare --pretokenized`, and stores of them."""
+
+import json
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "train"))
+
+from programs import PACKTRAIN, PREPARE_SECONDS, call  # noqa: E402  # on the path since the line above
+
+LONGEST = 4096
+FLAN = (5.663, 1.0)  # lognormal parameters of an example, as in benchmarks/train/paper
+
+
+def drawn_length(generator, mu, sigma, least, most):
+    return max(least, min(most, round(generator.lognormvariate(mu, sigma))))
+
+
+def flan_pair(generator):
+    """Lengths of a prompt and two answers. A prompt with its chosen answer is an example of FLAN, a third of it the
+    answer. The rejected answer is a third of another example."""
+    whole, other = (drawn_length(generator, *FLAN, 8, LONGEST) for _ in range(2))
+    prompt = max(1, whole - whole // 3)
+    return prompt, [max(2, whole // 3), max(2, min(other // 3, LONGEST - prompt))]
+
+
+def constant_pair(prompt, answer):
+    return lambda _: (prompt, [answer, answer])
+
+
+def rollouts_of_prompt(prompt, count, mu, sigma):
+    return lambda generator: (prompt, [drawn_length(generator, mu, sigma, 8, LONGEST) for _ in range(count)])
+
+
+def _example(prompt, answer, columns=None):
+    labels = [-100] * len(prompt) + answer
+    return {"input_ids": prompt + answer, "labels": labels} | (columns or {})
+
+
+def write_groups(path, draw, count, vocab_size, kind, seed=1):
+    """Writes `count` groups of lengths `draw(generator)`: of the kind "pairs" or "rollouts"."""
+    generator = random.Random(seed)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(count):
+            length, answers = draw(generator)
+            prompt = generator.choices(range(2, vocab_size), k=length)
+            drawn = [generator.choices(range(2, vocab_size), k=answer) for answer in answers]
+            if kind == "pairs":
+                group = {name: _example(prompt, answer) for name, answer in zip(("chosen", "rejected"), drawn)}
+            else:
+                # About what random weights give each token, so that ratios are not clipped.
+                group = {"rollouts": [_example(prompt, answer, {"advantage": generator.gauss(0, 1),
+                                                                "old_log_prob": -11.8}) for answer in drawn]}
+            print(json.dumps(group, separators=(",", ":")), file=file)
+    return path
+
+
+def make_store(lines, folder, vocab_size, columns=()):
+    """A store of the lines, made again."""
+    options = [word for name in columns for word in ("--token-column", name)]
+    call([PACKTRAIN, "prepare", "--pretokenized", lines, "--vocab-size", str(vocab_size), "--out", folder, "--overwrite",
+          *options], folder + ".log", PREPARE_SECONDS)
+    return folder
