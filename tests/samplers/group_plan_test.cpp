@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/data/store_groups.h"
+#include "samplers/group_units.h"
 #include "samplers/planner.h"
 #include "samplers/statistics.h"
 #include "tests/samplers/group_options.h"

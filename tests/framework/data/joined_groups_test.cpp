@@ -29,6 +29,7 @@ class JoinedGroupsTest : public ::testing::Test {
   std::unique_ptr<TokenStore> rollouts(const std::string& name, std::int32_t first,
                                        std::int32_t num_groups) {
     StoreInfo info = test::info_of_groups(GroupKind::kRollouts);
+    info.vocab_size = 1000;
     info.token_columns = {"advantage"};
     const auto writer = StoreWriter::create(folder_ / name, info, false);
     for (std::int32_t g = 0; g < num_groups; ++g) {
