@@ -27,7 +27,7 @@ struct Piece {
   // pieces after it with `after_prefix` see its rows, and their positions continue it.
   bool is_prefix = false;
   bool after_prefix = false;
-  // Of the same group as the previous piece, and so in its micro-batch.
+  // The piece is of the same group as the previous one, and so in its micro-batch.
   bool with_previous = false;
 
   friend bool operator==(const Piece&, const Piece&) = default;

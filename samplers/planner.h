@@ -42,9 +42,9 @@ class Planner {
   // With padding and padding_free also when the longest micro_batch_size of them exceed the budget.
   Planner(const ExampleCounts& lengths, const ExampleCounts& num_loss_tokens,
           const LossCounter& counter, const PlanOptions& options, PlanStart start = {});
-  // Of a store, which must outlive the planner. The examples of a plain store, or the groups of
-  // another: sizes of steps and micro-batches, epochs and starts then count groups, and tokens are
-  // rows that are computed. Throws as above, and Error(kConfig) for options that would cut a group.
+  // Plans a store, which must outlive the planner. Where the store has groups, sizes of steps and
+  // micro-batches, epochs and starts count groups. Tokens are then rows that are computed. Throws
+  // as above, and Error(kConfig) for options that would cut a group.
   Planner(const TokenStore& store, const PlanOptions& options, PlanStart start = {});
   ~Planner();
 

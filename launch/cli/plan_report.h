@@ -122,9 +122,10 @@ inline std::int64_t left_out(const SelectionCounts& losses) {
 }
 
 // One JSON object on one line. `with_steps` adds the assignment of `steps` as
-// [rank][micro-batch][piece]{example, begin, length}; a shared prefix is a piece of the first
-// example of its group, and the pieces after it begin where it ends. It also adds the computed rows
-// of each [rank][micro-batch], and for each example its store and its number in the store.
+// [rank][micro-batch][piece]{example, begin, length}. A shared prefix is a piece of the first
+// example of its group, and the pieces after it begin where it ends. `with_steps` also adds the
+// computed rows of each [rank][micro-batch], and for each example its store and its number in the
+// store.
 std::string plan_to_json(const PlanReport& report, bool with_steps);
 std::string plan_to_text(const PlanReport& report);
 // Only the memory; its keys are a subset of the full report's.

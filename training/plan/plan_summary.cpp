@@ -98,10 +98,10 @@ void PlanSummary::add(const StepPlan& plan) {
   const auto num_ranks = static_cast<double>(plan.ranks.size());
   const double fair_share = total.useful_cost / num_ranks;
   ++num_steps_;
-  num_examples_ += plan.num_examples;
-  num_tokens_ += plan.num_tokens;
-  num_loss_tokens_ += plan.num_loss_tokens;
-  num_groups_ += plan.num_groups;
+  counts_.num_examples += plan.num_examples;
+  counts_.num_tokens += plan.num_tokens;
+  counts_.num_loss_tokens += plan.num_loss_tokens;
+  counts_.num_groups += plan.num_groups;
   num_micro_batches_ += plan.num_micro_batches();
   slots_ += plan.num_micro_batches() * std::ssize(plan.ranks);
   token_imbalance_ += ratio(slowest_tokens * num_ranks, tokens);
@@ -112,17 +112,17 @@ void PlanSummary::add(const StepPlan& plan) {
 
 double PlanSummary::fill() const {
   return ratio(
-      static_cast<double>(num_tokens_),
+      static_cast<double>(counts_.num_tokens),
       static_cast<double>(slots_) * static_cast<double>(options_.max_tokens_per_micro_batch));
 }
 
 double PlanSummary::padding_fraction() const {
-  return 1.0 - ratio(static_cast<double>(num_tokens_), static_cast<double>(rows_));
+  return 1.0 - ratio(static_cast<double>(counts_.num_tokens), static_cast<double>(rows_));
 }
 
 double PlanSummary::saved_fraction() const {
   const auto saved = static_cast<double>(saved_rows_);
-  return saved > 0 ? saved / (saved + static_cast<double>(num_tokens_)) : 0.0;
+  return saved > 0 ? saved / (saved + static_cast<double>(counts_.num_tokens)) : 0.0;
 }
 
 StepLoads step_loads(const StepPlan& plan, const PlanSummaryOptions& options) {

@@ -30,11 +30,11 @@ class PlanSummary {
   void add(const StepPlan& plan);
 
   std::int64_t num_steps() const { return num_steps_; }
-  std::int64_t num_examples() const { return num_examples_; }
-  std::int64_t num_tokens() const { return num_tokens_; }
-  std::int64_t num_loss_tokens() const { return num_loss_tokens_; }
-  // Of stores with groups, else 0.
-  std::int64_t num_groups() const { return num_groups_; }
+  std::int64_t num_examples() const { return counts_.num_examples; }
+  std::int64_t num_tokens() const { return counts_.num_tokens; }
+  std::int64_t num_loss_tokens() const { return counts_.num_loss_tokens; }
+  // These are 0 for stores without groups.
+  std::int64_t num_groups() const { return counts_.num_groups; }
   std::int64_t max_rows_in_group() const { return max_group_rows_; }
   // Rows that sharing prefixes saves / rows without sharing.
   double saved_fraction() const;
@@ -64,10 +64,7 @@ class PlanSummary {
 
   PlanSummaryOptions options_;
   std::int64_t num_steps_ = 0;
-  std::int64_t num_examples_ = 0;
-  std::int64_t num_tokens_ = 0;
-  std::int64_t num_loss_tokens_ = 0;
-  std::int64_t num_groups_ = 0;
+  StepCounts counts_;  // sums without the weights
   std::int64_t max_group_rows_ = 0;
   std::int64_t saved_rows_ = 0;
   std::int64_t split_examples_ = 0;
