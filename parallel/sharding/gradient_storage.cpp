@@ -1,6 +1,7 @@
 #include "parallel/sharding/gradient_storage.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <array>
 #include <cstddef>
@@ -25,8 +26,9 @@ void GradientStorage::allocate(const SlotSizes& sizes, Communicator& reduce) {
   std::vector<ArenaPart> parts;
   for (const std::int64_t numel : sizes.gradients) parts.push_back({numel, dtype_});
   const Arena slots = allocate_arena(reduce, device_, parts);
+  const at::ScalarType widest = sum_type(/*several_micro_batches=*/true);
   const std::array<ArenaPart, 2> of_sums = {
-      {{sizes.largest_shard, dtype_}, {owned_.trainable_numel(), at::kFloat}}};
+      {{sizes.largest_shard, dtype_}, {owned_.trainable_numel(), widest}}};
   const Arena sums = allocate_arena(reduce, device_, of_sums);
   const std::int64_t largest = sizes.largest_shard * reduce.size();
   const std::size_t scratch = reduce.allocate_scratch(largest * elementSize(dtype_));
@@ -34,10 +36,33 @@ void GradientStorage::allocate(const SlotSizes& sizes, Communicator& reduce) {
   slot_memory_ = slots.tensors;
   reduce_output_ = sums.tensors[0];
   sum_memory_ = sums.tensors[1].view(at::kByte);
+  if (slots_.sums_locally) allocate_local_sums(reduce);
+}
+
+// Zeros, because blocks write all but the gaps. Ranks send float32 sums from here.
+void GradientStorage::allocate_local_sums(Communicator& reduce) {
+  std::int64_t numel = 0;
+  for (const Unit& unit : table_.units) {
+    local_sum_begin_.push_back(numel);
+    numel += unit.trainable_numel();
+  }
+  if (dtype_ == at::kFloat) {
+    const std::array<ArenaPart, 1> part = {{{numel, at::kFloat}}};
+    const Arena arena = allocate_arena(reduce, device_, part);
+    communication_bytes_ += arena.num_bytes;
+    local_sums_ = arena.tensors[0];
+  } else {
+    local_sums_ = at::zeros({numel}, at::TensorOptions().dtype(at::kFloat).device(device_));
+  }
+}
+
+std::int64_t GradientStorage::local_sum_bytes() const {
+  const bool counts = local_sums_.defined() && dtype_ != at::kFloat;
+  return counts ? static_cast<std::int64_t>(local_sums_.nbytes()) : 0;
 }
 
 at::ScalarType GradientStorage::sum_type(bool several_micro_batches) const {
-  return several_micro_batches ? at::kFloat : dtype_;
+  return several_micro_batches && !slots_.sums_locally ? at::kFloat : dtype_;
 }
 
 void GradientStorage::set_sum_type(at::ScalarType type) {
@@ -76,7 +101,16 @@ at::Tensor GradientStorage::shard(int unit) const {
 
 at::Tensor GradientStorage::whole(int unit, int grad_slot) const {
   if (slots_.grads_in_place) return shard(unit);
-  return slot_memory_[grad_slot].narrow(0, 0, table_.units[unit].trainable_numel());
+  const std::int64_t numel = table_.units[unit].trainable_numel();
+  if (slots_.is_local_sum(grad_slot)) return local_sums_.narrow(0, local_sum_begin_[unit], numel);
+  return slot_memory_[grad_slot].narrow(0, 0, numel);
+}
+
+at::Tensor GradientStorage::sendable(int unit, int grad_slot) const {
+  const at::Tensor written = whole(unit, grad_slot);
+  if (written.scalar_type() == dtype_) return written;
+  const at::Tensor rounded = whole(unit, slots_.send_slot(unit));
+  return rounded.copy_(written);
 }
 
 at::Tensor GradientStorage::reduce_output(int unit) const {

@@ -52,7 +52,7 @@ void mark_slot_changes(std::vector<Use>& uses, int num_weight_slots) {
   }
 }
 
-void mark_gradient_writes(std::vector<Use>& uses, bool in_place) {
+void mark_gradient_writes(std::vector<Use>& uses, bool sums_micro_batches) {
   std::map<std::pair<int, int>, std::vector<Use*>> writers;  // of (unit, micro-batch)
   for (Use& use : uses) {
     if (use.writes_gradient) writers[{use.unit, use.micro_batch}].push_back(&use);
@@ -60,7 +60,7 @@ void mark_gradient_writes(std::vector<Use>& uses, bool in_place) {
   for (auto& [key, list] : writers) {
     list.front()->first_write = true;
     list.back()->last_write = true;
-    const bool adds_up = in_place && key.second > 0;
+    const bool adds_up = sums_micro_batches && key.second > 0;
     for (Use* use : list) use->accumulate = adds_up || use->block != list.front()->block;
   }
 }
@@ -70,9 +70,9 @@ class Builder {
   Builder(const UnitTable& table, const SlotTable& slots, const ScheduleOptions& options)
       : table_(table), slots_(slots), options_(options), uses_(list_uses(table, slots, options)) {
     mark_slot_changes(uses_, slots.num_weight_slots);
-    mark_gradient_writes(uses_, slots.grads_in_place);
+    mark_gradient_writes(uses_, slots.grads_in_place || sums_locally_);
     gather_of_slot_.assign(slots.num_weight_slots, -1);
-    reduction_of_slot_.assign(slots.num_grad_slots, -1);
+    reduction_of_slot_.assign(slots.num_slots_and_sums(), -1);
     accumulate_.assign(table.units.size(), false);
   }
 
@@ -95,9 +95,10 @@ class Builder {
  private:
   bool changes_slot(const Use& use) const { return slots_.gathers() && use.next_unit != use.unit; }
 
-  // Gradients in place need a reduction only across replicas, once a step.
+  // Gradients in place need a reduction only across replicas, once a step. Local sums are complete
+  // once a step too.
   bool is_reduced(const Use& use) const {
-    return use.last_write && (!slots_.grads_in_place || completes(use));
+    return use.last_write && ((!slots_.grads_in_place && !sums_locally_) || completes(use));
   }
 
   bool completes(const Use& use) const {
@@ -162,6 +163,7 @@ class Builder {
     Action action{.kind = ActionKind::kWeightGrad, .unit = use.unit, .block = use.block};
     action.micro_batch = use.micro_batch;
     action.grad_slot = grad_slot;
+    action.accumulate = use.accumulate;
     action.records = {slots_.grad_ready(grad_slot)};
     schedule_.push_back(std::move(action));
     reduce(use, grad_slot);
@@ -188,6 +190,7 @@ class Builder {
   }
 
   int grad_slot_of(const Use& use) {
+    if (sums_locally_) return slots_.local_sum(use.unit);
     const int own = slots_.grad_slot_of_unit[use.unit];
     if (own >= 0) return own;
     return slots_.first_rotating_grad_slot() + (num_rotating_writes_++ % kRotatingGradSlots);
@@ -196,10 +199,11 @@ class Builder {
   const UnitTable& table_;
   const SlotTable& slots_;
   ScheduleOptions options_;
+  bool sums_locally_ = slots_.sums_locally && options_.num_micro_batches > 1;
   std::vector<Use> uses_;
   Schedule schedule_;
   std::vector<int> gather_of_slot_;     // [weight slots] number of the gather that filled it
-  std::vector<int> reduction_of_slot_;  // [gradient slots] number of the reduction that read it
+  std::vector<int> reduction_of_slot_;  // [gradient slots, local sums] the reduction that read it
   int num_gathers_ = 0;
   int num_reductions_ = 0;
   int gathers_seen_ = -1;         // the compute stream has waited for these
@@ -270,6 +274,7 @@ SlotTable make_slot_table(const UnitTable& table, const SlotOptions& options) {
   slots.num_units = static_cast<int>(table.units.size());
   slots.grads_in_place = options.num_ranks == 1;
   slots.has_replicas = options.num_replicas > 1;
+  slots.sums_locally = options.sums_locally && !slots.grads_in_place;
   const bool keep_all = options.zero_stage == 2 || options.num_ranks == 1;
   give_own_slots(slots, table, !keep_all && !options.resident_embeddings);
   const auto num_rotating_units =

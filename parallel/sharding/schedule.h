@@ -16,6 +16,10 @@
 // blocks write each unit's gradient where the optimizer reads it, and add to it from the second
 // micro-batch on. Replicas sum the gradients after the last micro-batch.
 //
+// With local sums, each of several ranks does the same in a step of several micro-batches. Blocks
+// write and add to a sum that the rank has for each unit. The backward of the last micro-batch
+// completes it, and it is reduced once.
+//
 // After the backward of the first block no compute is left to hide the reduction of its gradient.
 // This block is usually an embedding, with a gradient much larger than a block's and little
 // compute. So the previous block in backward defers its weight gradients until the first block is
@@ -36,14 +40,16 @@ enum class ActionStream { kGather, kCompute, kReduce };
 struct Action {
   ActionKind kind = ActionKind::kGather;
   int unit = 0;
-  int block = -1;         // forward, backward and weight gradients
-  int micro_batch = 0;    // forward, backward and weight gradients
-  int weight_slot = -1;   // gather writes it; forward and backward read it
-  int grad_slot = -1;     // backward (and the last block's forward) write it; reduce reads it
-  bool training = false;  // forward: save activations for backward
+  int block = -1;        // forward, backward and weight gradients
+  int micro_batch = 0;   // forward, backward and weight gradients
+  int weight_slot = -1;  // gather writes it; forward and backward read it
+  // Backward (and the last block's forward) write it; reduce reads it. A slot or a local sum.
+  int grad_slot = -1;
+  bool training = false;             // forward: save activations for backward
   bool defers_weight_grads = false;  // backward: a kWeightGrad follows
-  // Reduce: add to the shard. Backward (and the last block's forward): add to the gradient of
-  // another block or, with gradients in place, of another micro-batch.
+  // Reduce: add to the shard. Backward, deferred weight gradients and the last block's forward: add
+  // to the gradient of another block. With gradients in place and with local sums it may be that of
+  // another micro-batch.
   bool accumulate = false;
   // Compute: the last use of the weight slot before its next gather, in this step or the next.
   bool releases = false;
@@ -67,6 +73,7 @@ struct SlotOptions {
   bool resident_embeddings = true;  // stage 3, false: embedding and head share their slots
   int num_ranks = 1;                // of a shard group
   int num_replicas = 1;             // shard groups
+  bool sums_locally = false;        // several ranks: reduce gradients once a step
 };
 
 // Slots and events of a model, shared by all of its schedules.
@@ -79,11 +86,25 @@ struct SlotTable {
   // One rank: blocks use weights and write gradients directly in the shard.
   bool grads_in_place = false;
   bool has_replicas = false;  // replicas sum a complete gradient
+  // Several ranks: a step of several micro-batches sums its gradients on the rank. Each unit has a
+  // local sum, numbered after the gradient slots.
+  bool sums_locally = false;
   int num_units = 0;
 
   bool gathers() const { return !grads_in_place; }
+  // Blocks add a step's micro-batches up.
+  bool sums_micro_batches() const { return grads_in_place || sums_locally; }
   bool reduces() const { return !grads_in_place || has_replicas; }
   int first_rotating_grad_slot() const { return num_grad_slots - num_rotating_grad_slots; }
+  int local_sum(int unit) const { return num_grad_slots + unit; }
+  bool is_local_sum(int grad_slot) const { return grad_slot >= num_grad_slots; }
+  int num_slots_and_sums() const { return num_grad_slots + (sums_locally ? num_units : 0); }
+  // From where a unit's local sum is sent, in the dtype of the reduction. The reduce stream alone
+  // uses it in such a step.
+  int send_slot(int unit) const {
+    const int own = grad_slot_of_unit[unit];
+    return own >= 0 ? own : first_rotating_grad_slot();
+  }
 
   // Event numbers. `free`: the last use of a slot is done, in this or the previous schedule.
   // `updated`: the optimizer has written the unit's weights. `reduced`: all reductions are done.
@@ -91,8 +112,10 @@ struct SlotTable {
   int ready(int weight_slot) const { return weight_slot; }
   int free(int weight_slot) const { return num_weight_slots + weight_slot; }
   int grad_ready(int grad_slot) const { return 2 * num_weight_slots + grad_slot; }
-  int grad_free(int grad_slot) const { return 2 * num_weight_slots + num_grad_slots + grad_slot; }
-  int updated(int unit) const { return 2 * (num_weight_slots + num_grad_slots) + unit; }
+  int grad_free(int grad_slot) const {
+    return 2 * num_weight_slots + num_slots_and_sums() + grad_slot;
+  }
+  int updated(int unit) const { return 2 * (num_weight_slots + num_slots_and_sums()) + unit; }
   int reduced() const { return updated(num_units); }
   int reduced_except_last() const { return reduced() + 1; }
   int num_events() const { return reduced_except_last() + 1; }

@@ -239,7 +239,7 @@ void ScheduleExecutor::reduce(const Action& action) {
 }
 
 void ScheduleExecutor::reduce_scatter_gradient(const Action& action, StreamHandle stream) {
-  const at::Tensor whole = parts_.storage.gradients().whole(action.unit, action.grad_slot);
+  const at::Tensor whole = parts_.storage.gradients().sendable(action.unit, action.grad_slot);
   const at::Tensor shard = parts_.storage.gradients().shard(action.unit);
   const bool straight = !action.accumulate && shard.scalar_type() == reduce_type_;
   const at::Tensor sum = straight ? shard : parts_.storage.gradients().reduce_output(action.unit);

@@ -181,8 +181,12 @@ void test_gathers(const SelfTestParts& parts, std::string& failure) {
   parts.streams.gather->synchronize();
 }
 
-// A unit whose gradient uses the slot; -1 when there is none.
+// A unit whose gradient uses the slot or local sum; -1 when there is none.
 int user_of_grad_slot(const SelfTestParts& parts, int slot) {
+  if (parts.slots.is_local_sum(slot)) {
+    const int unit = slot - parts.slots.num_grad_slots;
+    return parts.table.units[unit].trainable_parts().empty() ? -1 : unit;
+  }
   const int wanted = slot < parts.slots.first_rotating_grad_slot() ? slot : -1;
   const auto num_units = static_cast<int>(parts.table.units.size());
   for (int unit = 0; unit < num_units; ++unit) {
@@ -195,9 +199,11 @@ int user_of_grad_slot(const SelfTestParts& parts, int slot) {
 void test_reductions(const SelfTestParts& parts, std::string& failure) {
   if (parts.slots.grads_in_place) return;
   const GradientStorage& gradients = parts.storage.gradients();
-  for (int slot = 0; slot < parts.slots.num_grad_slots; ++slot) {
+  for (int slot = 0; slot < parts.slots.num_slots_and_sums(); ++slot) {
     const int unit = user_of_grad_slot(parts, slot);
     if (unit < 0) continue;
+    // A sum of another dtype is sent from a slot.
+    if (gradients.whole(unit, slot).scalar_type() != gradients.sum().scalar_type()) continue;
     parts.streams.reduce->run([&, unit, slot](StreamHandle handle) {
       const at::NoGradGuard no_grad;
       const at::Tensor whole = gradients.whole(unit, slot);

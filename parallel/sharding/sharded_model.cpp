@@ -12,8 +12,8 @@ namespace packtrain {
 namespace {
 
 SlotOptions slot_options(const ShardingOptions& options, const ProcessMesh& mesh) {
-  return {options.zero_stage, options.gather_slots, options.resident_embeddings, mesh.shard.size,
-          mesh.replicate.size};
+  return {options.zero_stage, options.gather_slots, options.resident_embeddings,
+          mesh.shard.size,    mesh.replicate.size,  options.sums_locally};
 }
 
 ShardingStreams make_streams(Device& device, int num_events, std::shared_ptr<Stream> compute) {

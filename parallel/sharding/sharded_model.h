@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -69,9 +70,11 @@ class ShardedModel {
   }
 
   // This rank's part of the gradient of the last train(): 1-D [n], in the layout of
-  // FlatState::master; gaps hold zeros. The dtype is float32 with several micro-batches, else
-  // ShardingOptions::reduce.
+  // FlatState::master; gaps hold zeros. The dtype is ShardingOptions::reduce. It is float32 with
+  // several micro-batches whose reductions are added up.
   const at::Tensor& gradient() const { return storage_->gradients().sum(); }
+  // Memory of local gradient sums that ModelParameters::communication_bytes() does not have.
+  std::int64_t local_sum_bytes() const { return storage_->gradients().local_sum_bytes(); }
   // Partial sums of squares of gradient(): float32 [n]. Call it on the compute stream, once after
   // train(), which has started the sum.
   at::Tensor squared_norm_partials() { return executor_.take_squared_norm_partials(); }

@@ -14,6 +14,7 @@ struct ShardingOptions {
   int zero_stage = 3;  // as in SlotOptions
   int gather_slots = 3;
   bool resident_embeddings = true;
+  bool sums_locally = false;
   at::ScalarType reduce = at::kFloat;  // dtype of the gradients that blocks write and ranks sum
   // The optimizer declares it. Empty: no state.
   std::vector<OptimizerStateSpec> optimizer_state = {};

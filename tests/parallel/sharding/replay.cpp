@@ -25,8 +25,12 @@ class Replay {
  public:
   // What came before the schedule: a training step and the optimizer's update, or an evaluation
   // after them; slot `last` was in use longest.
-  Replay(const UnitTable& table, const SlotTable& slots, bool evaluated_before, int last)
-      : table_(table), slots_(slots) {
+  Replay(const UnitTable& table, const SlotTable& slots, const ScheduleOptions& options,
+         bool evaluated_before, int last)
+      : table_(table),
+        slots_(slots),
+        sums_micro_batches_(slots.grads_in_place ||
+                            (slots.sums_locally && options.num_micro_batches > 1)) {
     events_.assign(slots.num_events(), Clock{});
     recorded_.assign(slots.num_events(), false);
     content_.assign(slots.num_weight_slots, -1);
@@ -46,8 +50,10 @@ class Replay {
         content_[action.weight_slot] = action.unit;
       } else if (action.kind == ActionKind::kReduce) {
         access(Resource::kGradSlot, action.grad_slot, slots_.grads_in_place);
+        if (slots_.is_local_sum(action.grad_slot))
+          access(Resource::kGradSlot, slots_.send_slot(action.unit), true);
         ++reductions_[{action.unit, action.micro_batch}];
-        const bool adds = !slots_.grads_in_place && action.micro_batch > 0;
+        const bool adds = !sums_micro_batches_ && action.micro_batch > 0;
         if (action.accumulate != adds) fault("adds up wrongly");
         if (action.completes) ++completions_[action.unit];
       } else {
@@ -63,7 +69,7 @@ class Replay {
       const bool trains = options.training && !table_.units[u].trainable_parts().empty();
       for (int m = 0; m < options.num_micro_batches; ++m) {
         const bool last = m + 1 == options.num_micro_batches;
-        const bool wanted = trains && slots_.reduces() && (slots_.gathers() || last);
+        const bool wanted = trains && slots_.reduces() && (!sums_micro_batches_ || last);
         if (reductions_[{u, m}] != (wanted ? 1 : 0)) {
           faults_.push_back(fmt::format("unit {} is reduced {} times", u, reductions_[{u, m}]));
         }
@@ -101,8 +107,8 @@ class Replay {
     if (action.defers_weight_grads) deferred_weight_grads_ = action.block;
     if (action.grad_slot < 0) return;
     access(Resource::kGradSlot, action.grad_slot, true);
-    // In place, later micro-batches add to the first; else each starts from zero.
-    const int sum = slots_.grads_in_place ? 0 : action.micro_batch;
+    // In place and in local sums, later micro-batches add to the first; else each starts from zero.
+    const int sum = sums_micro_batches_ ? 0 : action.micro_batch;
     const std::pair writer(action.block, action.micro_batch);
     const auto first = first_writers_.try_emplace({action.unit, sum}, writer).first->second;
     if (action.accumulate != (first != writer)) fault("adds up wrongly");
@@ -140,6 +146,7 @@ class Replay {
 
   const UnitTable& table_;
   const SlotTable& slots_;
+  bool sums_micro_batches_;
   std::array<Clock, 3> clocks_{};
   std::vector<Clock> events_;
   std::vector<bool> recorded_;
@@ -160,7 +167,7 @@ std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& 
                                      const SlotTable& slots, const ScheduleOptions& options) {
   std::vector<std::string> faults;
   for (int before = -1; before < slots.num_weight_slots; ++before) {
-    Replay replay(table, slots, before >= 0, std::max(before, 0));
+    Replay replay(table, slots, options, before >= 0, std::max(before, 0));
     for (const Action& action : schedule) replay.execute_action(action);
     for (std::string& fault : replay.finish(options)) faults.push_back(std::move(fault));
   }

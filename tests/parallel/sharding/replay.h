@@ -12,7 +12,8 @@ namespace packtrain::test {
 // Returns a text for each fault found, and none when the schedule is right. In a right schedule all
 // conflicting accesses of weight slots, gradient slots and shards are ordered. Every block computes
 // with its own unit's weights. Every gradient is written first and added to afterwards. Every
-// unit's gradient is reduced once a micro-batch after all of its writers (never where in place).
+// unit's gradient is reduced once a micro-batch after all of its writers. Local sums are reduced
+// once a step, and gradients in place never.
 std::vector<std::string> find_faults(const Schedule& schedule, const UnitTable& table,
                                      const SlotTable& slots, const ScheduleOptions& options);
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "tests/parallel/sharding/replay.h"
 #include "tests/parallel/sharding/toy_blocks.h"
@@ -18,13 +20,17 @@ struct Case {
   SlotOptions slots = {.num_ranks = 2};
 };
 
-// Slots of 1, 2, 3 and more than enough; embeddings that share; one rank; replicas.
+// Slots of 1, 2, 3 and more than enough; embeddings that share; one rank; replicas; local sums.
 std::vector<SlotOptions> slot_options() {
   std::vector<SlotOptions> list;
   for (const int slots : {1, 2, 3, 99}) {
     list.push_back({.gather_slots = slots, .num_ranks = 2});
     list.push_back({.gather_slots = slots, .resident_embeddings = false, .num_ranks = 2});
+    list.push_back({.gather_slots = slots, .num_ranks = 2, .sums_locally = true});
   }
+  list.push_back({.resident_embeddings = false, .num_ranks = 2, .sums_locally = true});
+  list.push_back({.num_ranks = 2, .num_replicas = 2, .sums_locally = true});
+  list.push_back({.zero_stage = 2, .num_ranks = 2, .sums_locally = true});
   list.push_back({.num_ranks = 1});
   list.push_back({.num_ranks = 1, .num_replicas = 2});
   list.push_back({.num_ranks = 2, .num_replicas = 2});
@@ -55,10 +61,10 @@ std::vector<Case> all_cases() {
 std::string describe(const Case& c) {
   return fmt::format(
       "{} layers, tied {}, {} frozen, {} slots, embeddings resident {}, {} micro-batches, "
-      "training {}, {} ranks, {} replicas",
+      "training {}, {} ranks, {} replicas, local sums {}",
       c.model.num_layers, c.model.tied, c.model.frozen_layers.size(), c.slots.gather_slots,
       c.slots.resident_embeddings, c.num_micro_batches, c.training, c.slots.num_ranks,
-      c.slots.num_replicas);
+      c.slots.num_replicas, c.slots.sums_locally);
 }
 
 struct Made {
@@ -152,6 +158,64 @@ std::vector<std::string> last_actions(const Made& made, std::size_t num) {
     list.push_back(fmt::format("{} {}", name_of(action.kind), made.table.units[action.unit].name));
   }
   return list;
+}
+
+std::vector<Action> of_kind(const Made& made, ActionKind kind) {
+  std::vector<Action> found;
+  std::ranges::copy_if(made.schedule, std::back_inserter(found),
+                       [&](const Action& action) { return action.kind == kind; });
+  return found;
+}
+
+TEST(Schedule, LocalSumsAreReducedInTheBackwardOfTheLastMicroBatch) {
+  Case c{{.num_layers = 5}, 3, true};
+  const Made shard = make(c);
+  c.slots.sums_locally = true;
+  const Made local = make(c);
+  const std::vector<Action> reductions = of_kind(local, ActionKind::kReduce);
+  EXPECT_EQ(reductions.size(), 7U);
+  for (const Action& reduction : reductions) {
+    EXPECT_EQ(reduction.micro_batch, 2);
+    EXPECT_TRUE(reduction.completes);
+    EXPECT_EQ(reduction.grad_slot, local.slots.local_sum(reduction.unit));
+  }
+  EXPECT_EQ(of_kind(local, ActionKind::kGather).size(), of_kind(shard, ActionKind::kGather).size());
+  EXPECT_EQ(last_actions(local, 5), last_actions(shard, 5));
+}
+
+TEST(Schedule, LocalSumsChangeNothingOfOneMicroBatchOrOfOneRank) {
+  for (const int ranks : {1, 2}) {
+    Case c{{.num_layers = 5}, ranks == 1 ? 3 : 1, true, {.num_ranks = ranks}};
+    const Made shard = make(c);
+    c.slots.sums_locally = true;
+    const Made local = make(c);
+    ASSERT_EQ(local.schedule.size(), shard.schedule.size());
+    EXPECT_EQ(last_actions(local, local.schedule.size()),
+              last_actions(shard, shard.schedule.size()));
+    for (std::size_t a = 0; a < shard.schedule.size(); ++a) {
+      EXPECT_EQ(local.schedule[a].weight_slot, shard.schedule[a].weight_slot);
+      EXPECT_EQ(local.schedule[a].grad_slot, shard.schedule[a].grad_slot);
+      EXPECT_EQ(local.schedule[a].accumulate, shard.schedule[a].accumulate);
+      EXPECT_EQ(local.schedule[a].waits.size(), shard.schedule[a].waits.size());
+    }
+  }
+}
+
+// Returns faults found where `change` has damaged one reduction of local sums.
+std::size_t faults_after(const std::function<void(Action&)>& change) {
+  const Made made = make({{.num_layers = 3}, 2, true, {.num_ranks = 2, .sums_locally = true}});
+  Schedule damaged = made.schedule;
+  const auto first = std::ranges::find(damaged, ActionKind::kReduce, &Action::kind);
+  change(*first);
+  return find_faults(damaged, made.table, made.slots, made.options).size();
+}
+
+TEST(Schedule, ReplayFindsAReductionOfAnUnfinishedLocalSum) {
+  EXPECT_EQ(faults_after([](Action&) {}), 0U);
+  EXPECT_GT(faults_after([](Action& reduce) { reduce.micro_batch = 0; }), 0U);
+  EXPECT_GT(faults_after([](Action& reduce) { reduce.accumulate = true; }), 0U);
+  EXPECT_GT(faults_after([](Action& reduce) { reduce.completes = false; }), 0U);
+  EXPECT_GT(faults_after([](Action& reduce) { reduce.waits.clear(); }), 0U);
 }
 
 TEST(Schedule, ReducesTheFirstUnitWhileTheNextOnesGradientsAreMade) {

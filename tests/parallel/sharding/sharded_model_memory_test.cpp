@@ -35,12 +35,21 @@ void run_out_everywhere(ShardedModel& model, std::span<DeviceBatch> batches, int
   }
 }
 
+struct Layout {
+  int zero_stage = 3;
+  bool sums_locally = false;
+};
+
 TEST(ShardedModel, TheStepAfterAnOutOfMemoryAtAnyPointIsRight) {
   for (const ToyOptions& toy : models()) {
     for (int shard_size = 1; shard_size <= world->size(); shard_size *= 2) {
-      for (const int stage : {3, 2}) {
-        Harness harness(toy, {.zero_stage = stage, .gather_slots = 2, .reduce = at::kBFloat16}, 0,
-                        shard_size);
+      for (const Layout& layout : {Layout{3, false}, Layout{2, false}, Layout{3, true}}) {
+        Harness harness(toy,
+                        {.zero_stage = layout.zero_stage,
+                         .gather_slots = 2,
+                         .sums_locally = layout.sums_locally,
+                         .reduce = at::kBFloat16},
+                        0, shard_size);
         constexpr int kMicroBatches = 2;
         std::vector<DeviceBatch> batches;
         for (int m = 0; m < kMicroBatches; ++m)
@@ -51,7 +60,8 @@ TEST(ShardedModel, TheStepAfterAnOutOfMemoryAtAnyPointIsRight) {
         for (const int rank : {-1, world->size() - 1}) {
           run_out_everywhere(harness.model(), batches, rank);
           EXPECT_TRUE(is_right(harness.train(schedule, kMicroBatches, reference), reference))
-              << "stage " << stage << ", " << shard_size << " share, rank " << rank;
+              << "stage " << layout.zero_stage << ", local sums " << layout.sums_locally << ", "
+              << shard_size << " share, rank " << rank;
           EXPECT_EQ(gaps_of(harness.model()).count_nonzero().item<std::int64_t>(), 0);
         }
       }
