@@ -35,6 +35,8 @@ constexpr DataType data_type(Precision precision) {
 enum class MemoryFit { kAuto, kKeepTokens, kOff };
 // How frozen weights of projections are stored. kBFloat16: in the type of precision.compute.
 enum class BaseStorage { kBFloat16, kNf4 };
+// When a step reduces its gradients: after each micro-batch, or once.
+enum class Accumulate { kShard, kLocal };
 // What is kept in host memory: nothing, or the inputs of layers from forward to backward.
 enum class Offload { kNone, kActivations };
 // Forward and backward as CUDA graphs, for runs of one rank.
@@ -160,6 +162,9 @@ struct ParallelSection {
   // the fewest whole hosts whose memory fits (training/plan/shard_size.h).
   std::optional<std::int64_t> shard_size;
   bool resident_embeddings = true;  // false: embedding and head share one weight slot
+  // Where several ranks share a copy and a step has several micro-batches. Nothing (`auto`):
+  // memory decides (training/plan/accumulation.h).
+  std::optional<Accumulate> accumulate;
   // NCCL: how weights are gathered and gradients reduced. Nothing (`auto`): the fastest path that
   // all ranks support.
   std::optional<CollectivePath> gather_path;

@@ -92,6 +92,8 @@ const OtherName kOtherNames[] = {
       "stage", "use_distributed_optimizer", "distributed_fused_adam"}},
     {"parallel.shard_size",
      {"dp_shard_size", "data_parallel_shard_*", "shard_degree", "zero_hpz_partition_size"}},
+    {"parallel.accumulate",
+     {"sync_each_batch", "no_sync", "set_requires_gradient_sync", "requires_gradient_sync"}},
     {"parallel.backend", {"ddp_backend", "distributed_backend", "device", "use_cpu", "no_cuda"}},
     {"precision.compute",
      {"bf16", "fp16", "fp32", "tf32", "dtype", "torch_dtype", "mixed_precision", "precision",

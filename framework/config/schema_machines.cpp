@@ -41,6 +41,12 @@ std::vector<Field> fields_of(ParallelSection& s) {
       flag("parallel.resident_embeddings", s.resident_embeddings)
           .means("ZeRO 3: keep the weights of embedding and head in separate buffers. `false`: "
                  "they share one buffer to save memory."),
+      choice("parallel.accumulate", s.accumulate,
+             {{"auto", std::nullopt}, {"shard", Accumulate::kShard}, {"local", Accumulate::kLocal}})
+          .means("When ranks reduce the gradients of a step of several micro-batches. `shard`: "
+                 "after each one, and each rank sums its part. `local`: once; each rank sums all "
+                 "gradients in float32 before, 4 bytes a trained parameter. `auto`: `local` on "
+                 "GPUs where most steps have several micro-batches and it fits, else `shard`."),
       choice("parallel.gather_path", s.gather_path, collective_paths())
           .means("NCCL path of the all-gather of weights. `auto`: the fastest path that all ranks "
                  "support."),

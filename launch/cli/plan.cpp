@@ -20,6 +20,7 @@
 #include "launch/cli/program.h"
 #include "launch/cli/sources.h"
 #include "samplers/planner.h"
+#include "training/plan/accumulation.h"
 #include "training/plan/adapter_plans.h"
 #include "training/plan/plan_source.h"
 #include "training/plan/written_plan.h"
@@ -183,7 +184,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const Assumed assumed = assume(config, decoder, arguments.devices);
-  const FittedConfig fitted = fit_config(config, decoder, assumed, store);
+  FittedConfig fitted = fit_config(config, decoder, assumed, store);
   const PlanOptions options =
       plan_options(config, decoder, assumed.device.ranks.num_ranks, fitted.budget.tokens);
   const PlanSummaryOptions survey = plan_summary_options(options, decoder);
@@ -208,6 +209,9 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   const std::int64_t first = std::min(report.num_steps, arguments.first_step);
   report.stores = store_shares(data);
   plan_steps(planner, *store, first, std::min(report.num_steps, first + num_shown), survey, report);
+  const auto planned = [&](std::int64_t step) { return planner.plan(step); };
+  resolve_accumulation(config, decoder, assumed, store,
+                       count_micro_batches(planned, 0, report.num_steps), fitted);
   report.memory = memory_forecast(
       fitted, decoder, assumed,
       {.num_rows = report.survey.max_rows_in_micro_batch(),

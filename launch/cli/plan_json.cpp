@@ -122,6 +122,7 @@ Json memory_keys(const MemoryForecast& memory) {
       {"max_tokens_per_micro_batch", memory.budget.tokens},
       {"recompute", memory.recompute},
       {"gather_slots", memory.gather_slots},
+      {"accumulate", memory.accumulate},
       {"memory_limit_bytes", memory.budget.limit ? Json(memory.budget.limit->bytes) : Json()},
       {"gpu_memory_bytes", known(memory.gpu_bytes)},
       {"predicted_memory_bytes", memory.plan.total()},

@@ -22,6 +22,18 @@
 
 namespace packtrain {
 
+namespace {
+
+void set_fitted(const FittedMemory& chosen, FittedConfig& fitted) {
+  fitted.fitted = chosen;
+  fitted.config.memory.recompute = chosen.recompute;
+  fitted.config.parallel.gather_slots = chosen.gather_slots;
+  fitted.config.memory.offload =
+      chosen.offloads_activations ? Offload::kActivations : Offload::kNone;
+}
+
+}  // namespace
+
 Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceArguments& given) {
   AssumedHosts hosts = assumed_hosts(config, given.hosts, num_cuda_devices());
   AssumedDevice device = assume_device(config, decoder, hosts.hosts, given.gpu_gib);
@@ -37,9 +49,8 @@ FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, cons
                          step_work(config, store, device.ranks.num_ranks)};
     if (const auto choice = fit_memory(input)) {
       const MemorySettings& settings = choice->chosen.settings;
-      fitted.config.memory.recompute = settings.recompute;
-      fitted.config.parallel.gather_slots = settings.gather_slots;
-      fitted.config.memory.offload = offload_of(settings);
+      set_fitted({settings.recompute, settings.gather_slots, settings.offloads_activations},
+                 fitted);
       fitted.budget.tokens = settings.max_tokens;
       if (config.batch.max_tokens_per_micro_batch) {
         fitted.config.batch.max_tokens_per_micro_batch = settings.max_tokens;
@@ -56,6 +67,19 @@ FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, cons
   fitted.config.parallel.gather_slots =
       assumed_gather_slots(config, decoder, fitted.budget.tokens, device);
   return fitted;
+}
+
+void resolve_accumulation(const Config& given, const DecoderConfig& decoder, const Assumed& assumed,
+                          const TokenStore* store, const MicroBatchCounts& counts,
+                          FittedConfig& fitted) {
+  const AccumulationChoice choice = assumed_accumulation(
+      {given, decoder, fitted.budget.tokens,
+       step_work(given, store, assumed.device.ranks.num_ranks), counts, fitted.fitted},
+      assumed.device);
+  fitted.config.parallel.accumulate = choice.accumulate;
+  if (choice.fit.empty()) return;
+  set_fitted(*choice.fitted, fitted);
+  fitted.fit = choice.fit;
 }
 
 MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& decoder,
@@ -79,6 +103,7 @@ MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& 
       .fit = fitted.fit,
       .recompute = recompute_text(config.memory.recompute.value_or(Recompute::kNone)),
       .gather_slots = *config.parallel.gather_slots,
+      .accumulate = name_of(config.parallel.accumulate.value()),
       .remedies = fitted.remedies};
   outlook.host =
       plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, host_load);
@@ -123,13 +148,16 @@ MemoryForecast longest_memory_forecast(const Config& config, const DeviceArgumen
   const DecoderConfig decoder = find_model(config).decoder;
   const Assumed assumed = assume(config, decoder, given);
   const std::unique_ptr<TokenStore> store = find_training_store(config);
-  const FittedConfig fitted = fit_config(config, decoder, assumed, store.get());
+  FittedConfig fitted = fit_config(config, decoder, assumed, store.get());
   const int num_ranks = assumed.device.ranks.num_ranks;
   const std::int64_t tokens = fitted.budget.tokens;
-  return memory_forecast(
-      fitted, decoder, assumed,
-      {.num_rows = tokens, .several_micro_batches = tokens < max_useful_tokens(config, num_ranks)},
-      longest_host_load(config, store.get(), num_ranks, tokens));
+  const bool several = tokens < max_useful_tokens(config, num_ranks);
+  const StepWork work = step_work(config, store.get(), num_ranks);
+  const double mean = std::max(1.0, work.num_tokens / static_cast<double>(tokens));
+  resolve_accumulation(config, decoder, assumed, store.get(), {mean, several}, fitted);
+  return memory_forecast(fitted, decoder, assumed,
+                         {.num_rows = tokens, .several_micro_batches = several},
+                         longest_host_load(config, store.get(), num_ranks, tokens));
 }
 
 HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSummary& survey) {

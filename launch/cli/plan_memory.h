@@ -8,6 +8,7 @@
 #include "framework/data/token_store.h"
 #include "launch/cli/plan_hosts.h"
 #include "launch/cli/plan_report.h"
+#include "training/plan/accumulation.h"
 #include "training/plan/host_memory_plan.h"
 #include "training/plan/memory_limit.h"
 #include "training/plan/plan_summary.h"
@@ -35,10 +36,17 @@ struct FittedConfig {
   TokenBudget budget;
   std::string fit;       // what it chooses and the next, for people; empty: it chooses nothing
   std::string remedies;  // when it finds nothing that fits: what would
+  std::optional<FittedMemory> fitted = {};
 };
 // `store`: the training data; may be nullptr.
 FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, const Assumed& assumed,
                         const TokenStore* store);
+
+// parallel.accumulate of a run of these steps, in the place of `auto`. `given`: the configuration
+// before fit_config().
+void resolve_accumulation(const Config& given, const DecoderConfig& decoder, const Assumed& assumed,
+                          const TokenStore* store, const MicroBatchCounts& counts,
+                          FittedConfig& fitted);
 
 MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& decoder,
                                const Assumed& assumed, const MemoryLoad& load,

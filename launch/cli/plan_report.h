@@ -72,7 +72,8 @@ struct MemoryForecast {
   std::string fit;        // what memory.fit chooses, for people; empty: it chooses nothing
   std::string recompute;  // resolved memory.recompute
   std::int64_t gather_slots = 0;
-  std::string remedies;  // when the plan does not fit: settings that do
+  std::string accumulate;  // resolved parallel.accumulate
+  std::string remedies;    // when the plan does not fit: settings that do
 };
 
 // One of several adapters that are trained together.

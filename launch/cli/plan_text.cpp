@@ -39,6 +39,13 @@ std::string token_budget_text(const TokenBudget& budget) {
                      gib(budget.limit->bytes), budget.limit->basis);
 }
 
+std::string gradients_text(const MemoryForecast& memory) {
+  if (memory.ranks.shard_size == 1) return "summed where they are written";
+  return fmt::format("reduced {} (parallel.accumulate: {})",
+                     memory.accumulate == "local" ? "once a step" : "after each micro-batch",
+                     memory.accumulate);
+}
+
 std::string ranks_text(const MemoryForecast& memory) {
   const std::string groups = describe_groups(memory.hosts, memory.ranks.shard_size);
   return memory.hosts_basis.empty() ? groups : fmt::format("{} ({})", groups, memory.hosts_basis);
@@ -103,6 +110,7 @@ std::string figures(const PlanReport& report) {
             fmt::format("{:.2f} a rank",
                         static_cast<double>(survey.num_micro_batches()) /
                             static_cast<double>(std::max<std::int64_t>(1, survey.num_steps()))));
+  table.row("gradients", gradients_text(report.memory));
   table.row("token budget", token_budget_text(report.memory.budget));
   table.row("largest micro-batch", fmt::format("{} tokens", survey.max_tokens_in_micro_batch()));
   table.row("fill", fmt::format("{:.4f} of the token budget", survey.fill()));

@@ -67,6 +67,7 @@ std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& given,
   if (request.without_adapter) loaded->sets->leave_adapter_out();
   log_info("evaluating {} {}{}", describe(source.kind), source.folder,
            request.without_adapter ? ", without its adapter" : "");
+  config.parallel.accumulate = Accumulate::kShard;  // no gradients to sum
   loaded->model = make_sharded_model(config, source.decoder, device, world);
   const LoadedWeights weights =
       load_weights(source, config.run.seed, *loaded->model, world.control());

@@ -67,7 +67,7 @@ void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedR
   options.hidden_size = decoder.hidden_size;
   options.element_bytes = config.precision.compute == Precision::kFloat32 ? 4 : 2;
   options.narrow_gradients = config.precision.reduce != Precision::kFloat32;
-  options.grads_in_place = run.model->slots().grads_in_place;
+  options.sums_micro_batches = run.model->slots().sums_micro_batches();
   RehearsalPlan plan = plan_rehearsals(run.plan->planner(), *inputs.stores.all, run.first_step(),
                                        run.total_steps(), options);
   if (plan.rehearsals.empty()) return;

@@ -132,6 +132,7 @@ void MemoryPlanner::find_sizes() {
     std::int64_t& frozen = is_encoded ? sizes_.encoded_bytes : sizes_.frozen_bytes;
     (buffer.trainable ? sizes_.weight_bytes : frozen) += buffer.size_bytes();
   }
+  for (const Unit& unit : table.units) sizes_.local_sums += unit.trainable_numel();
   sizes_.decoded_weight = largest_encoded_numel(table);
   const SlotSizes of_slots = slot_sizes(table, slots);
   num_weight_slots_ = slots.num_weight_slots;
@@ -164,8 +165,8 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
   const auto state = sharding_options(config_).optimizer_state;
   add(entries, "moments", state_bytes(state, sizes_.trainable),
       fmt::format("{}, {}", number_word(state.size()), name_of(config_.optimizer.moments)));
-  // Sharded gradients have memory for a float32 sum from the start.
-  const bool wide = is_sharded() || several_micro_batches;
+  // Sharded gradients have memory for a float32 sum from the start, unless they are reduced once.
+  const bool wide = is_sharded() ? !sums_locally() : several_micro_batches;
   const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
   add(entries, "gradient", sizes_.trainable * bytes_of(gradient),
       fmt::format("{}, owned", name_of(gradient)));
@@ -180,6 +181,8 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
                   sizes_.encoded_bytes > 0 ? " and nf4" : ""));
   add(entries, "gradient slots", sizes_.grad_slots * bytes_of(reduce),
       fmt::format("{} of {}", num_grad_slots_, name_of(reduce)));
+  add(entries, "local gradient sums", sums_locally() ? sizes_.local_sums * kFloatBytes : 0,
+      "float32, of all parameters, reduced once a step");
   add(entries, "reduce output", sizes_.reduce_output * bytes_of(reduce),
       fmt::format("{}, the largest unit's shard", name_of(reduce)));
   const bool copies = ranks_.device == DeviceKind::kCuda &&
@@ -191,7 +194,8 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
 
 void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   const bool on_gpu = ranks_.device == DeviceKind::kCuda;
-  const bool wide_gradient = !is_sharded() && load.several_micro_batches;
+  const bool sums_micro_batches = !is_sharded() || sums_locally();
+  const bool wide_gradient = sums_micro_batches && load.several_micro_batches;
   MicroBatchShape size;
   size.num_rows = load.num_rows;
   size.num_supervised_rows =

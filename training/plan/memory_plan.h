@@ -72,6 +72,9 @@ class MemoryPlanner {
 
  private:
   bool is_sharded() const { return ranks_.shard_size > 1; }
+  bool sums_locally() const {
+    return is_sharded() && config_.parallel.accumulate == Accumulate::kLocal;
+  }
 
   // Of the flat layouts, padding included. Elements, or bytes where the encoding decides.
   struct Sizes {
@@ -82,6 +85,7 @@ class MemoryPlanner {
     std::int64_t decoded_weight = 0;     // elements of the largest encoded one
     std::int64_t weight_slot_bytes = 0;  // several ranks: destination of gathers
     std::int64_t grad_slots = 0;         // several ranks: written by blocks
+    std::int64_t local_sums = 0;         // several ranks: one element for each of a gradient
     std::int64_t reduce_output = 0;
   };
 

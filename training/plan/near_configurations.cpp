@@ -66,6 +66,10 @@ void add_free_changes(const Config& config, const MemoryRanks& ranks,
     changes.push_back({{"parallel.gather_slots=auto", false,
                         [](FitInput& input) { input.config.parallel.gather_slots.reset(); }}});
   }
+  if (config.parallel.accumulate == Accumulate::kLocal) {
+    changes.push_back({{"parallel.accumulate=auto", false,
+                        [](FitInput& input) { input.config.parallel.accumulate.reset(); }}});
+  }
   if (config.parallel.zero_stage == 2) {
     changes.push_back({{"parallel.zero_stage=3", false,
                         [](FitInput& input) { input.config.parallel.zero_stage = 3; }}});

@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kMeasured = "measured";
 constexpr const char* kFlops = "flops";
 constexpr const char* kActivations = "activations";
+constexpr const char* kLocal = "local";
 constexpr const char* kData = "data.train";
 constexpr const char* kContents =
     "data.train.contents";  // added to data.train, to distinguish tokens of equal lengths
@@ -38,6 +39,7 @@ Json to_json(const PlanEntry& entry) {
                  {"window", cost.span.window}}},
                {"speeds", entry.layout.speeds}};
   if (entry.shard_size > 0) json["shard_size"] = entry.shard_size;
+  if (entry.accumulate == Accumulate::kLocal) json["accumulate"] = kLocal;
   if (entry.fitted) {
     json["memory_fit"] = {{"recompute", recompute_text(entry.fitted->recompute)},
                           {"gather_slots", entry.fitted->gather_slots}};
@@ -72,6 +74,9 @@ PlanEntry entry_from(const Json& json) {
   entry.lowered_from = json.value("lowered_from", std::int64_t{0});  // older files have none
   entry.shard_size = json.value("shard_size", 0);                    // most have none
   entry.fitted = fitted_from(json);
+  const std::string accumulate = json.value("accumulate", "");  // most have none
+  require(accumulate.empty() || accumulate == kLocal, "accumulate is not local");
+  if (!accumulate.empty()) entry.accumulate = Accumulate::kLocal;
   const auto source = json.at("cost_source").get<std::string>();
   require(source == kMeasured || source == kFlops, "cost_source is neither flops nor measured");
   entry.cost_source = source == kMeasured ? CostSource::kMeasured : CostSource::kFlops;

@@ -33,6 +33,7 @@ struct PlanEntry {
   // Ranks that share one copy of the model's state, when memory decided it. Else 0.
   int shard_size = 0;
   std::optional<FittedMemory> fitted = {};
+  Accumulate accumulate = Accumulate::kShard;  // resolved parallel.accumulate
 
   // The configured or found budget.
   std::int64_t first_budget() const {

@@ -10,6 +10,7 @@
 #include "framework/core/logging.h"
 #include "parallel/communicators/collectives.h"
 #include "samplers/plan_file/plan_file.h"
+#include "training/plan/accumulation.h"
 #include "training/plan/plan_continuation.h"
 #include "training/plan/plan_source.h"
 #include "training/plan/run_memory.h"
@@ -24,6 +25,14 @@ namespace {
 int kept_shard_size(const PlanHeader& header, int num_ranks) {
   if (header.entries.empty() || header.entries.back().num_ranks != num_ranks) return 0;
   return header.entries.back().shard_size;
+}
+
+// `auto` keeps what the checkpoint had when the number of ranks is the same.
+std::optional<Accumulate> kept_accumulate(const std::optional<ResumePoint>& resumed,
+                                          int num_ranks) {
+  if (!resumed || resumed->header.entries.empty()) return std::nullopt;
+  const PlanEntry& newest = resumed->header.entries.back();
+  return newest.num_ranks == num_ranks ? std::optional(newest.accumulate) : std::nullopt;
 }
 
 // The most rows of a micro-batch with several sequences, or groups. Another layout can make only
@@ -159,10 +168,29 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
     }
   }
   keep_lowered_budget(entry);
+  const std::optional<Accumulate> kept_way = kept_accumulate(resumed, num_ranks);
+  entry.accumulate = kept_way.value_or(Accumulate::kShard);
   begin(std::move(entry));
+  choose_accumulate(decoder, store, kept_way, device, world);
 }
 
 RunPlan::~RunPlan() = default;
+
+// Needs the planner: the memory is spent only where steps have several micro-batches.
+void RunPlan::choose_accumulate(const DecoderConfig& decoder, const TokenStore& store,
+                                std::optional<Accumulate> kept, const Device& device,
+                                World& world) {
+  const auto plan = [this](std::int64_t step) { return planner_->plan(step); };
+  PlanEntry entry = header_.entries.back();
+  AccumulationChoice choice = choose_accumulation(
+      {config_, decoder, first_budget(), step_work(config_, &store, mesh_.data_parallel_size()),
+       count_micro_batches(plan, first_step_, total_steps_), entry.fitted, kept},
+      device, world);
+  entry.layout.from_step = first_step_;
+  entry.accumulate = choice.accumulate;
+  entry.fitted = std::move(choice.fitted);
+  begin(std::move(entry));
+}
 
 void RunPlan::make_planner(const PlanOptions& options, const TokenStore& store, World& world) {
   planner_ = std::make_unique<Planner>(store, options, continuation_->start);
@@ -184,6 +212,8 @@ void RunPlan::keep_lowered_budget(PlanEntry& entry) const {
 Config RunPlan::resolve(Config config) const {
   const PlanEntry& entry = header_.entries.back();
   config.parallel.shard_size = mesh_.shard.size;
+  if (config.parallel.accumulate != Accumulate::kShard)
+    config.parallel.accumulate = entry.accumulate;
   if (!entry.fitted) return config;
   config.memory.recompute = entry.fitted->recompute;
   config.parallel.gather_slots = entry.fitted->gather_slots;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "framework/config/config.h"
@@ -26,6 +27,8 @@ struct MemorySettings {
 struct StepWork {
   double num_tokens = 0;
   double mean_length = 0;  // of examples
+  // Of a step, where the plan is known. Nothing: as many as hold the tokens.
+  std::optional<double> num_micro_batches = {};
 };
 
 // Without a store examples have data.max_length tokens.
@@ -36,13 +39,19 @@ StepWork step_work(const Config& config, const TokenStore* store, int num_ranks)
 // - its products of forward and backward, and once more those of forward of layers that are
 //   recomputed in full. Each product takes as long as if the micro-batch had some tokens more.
 //   Recomputed norms and activation functions take the memory traffic of their outputs.
-// - its gathers and reductions. A layer whose weights stay in a slot is not gathered.
+// - its gathers and reductions. A layer whose weights stay in a slot is not gathered. With
+//   parallel.accumulate: local the last micro-batch alone reduces.
 class StepTimeModel {
  public:
   StepTimeModel(const Config& config, const DecoderConfig& decoder, const MemoryRanks& ranks,
                 const StepWork& work);
 
   double seconds(const MemorySettings& settings) const;
+  // What the reductions of a step take from the products that run at the same time. It is not in
+  // seconds(): settings of memory.fit differ little in it.
+  double reduction_seconds(const MemorySettings& settings) const;
+  // The step's products and reduction_seconds(): its time where all communication is hidden.
+  double busy_seconds(const MemorySettings& settings) const;
 
  private:
   struct Layer {
@@ -51,14 +60,16 @@ class StepTimeModel {
     double selective_bytes = 0;  // of a token: outputs of norms and activation functions
   };
 
+  double num_micro_batches(const MemorySettings& settings) const;
   double compute_seconds(const RecomputeByLayer& recompute, double num_tokens) const;
-  double communication_seconds(int gather_slots) const;
+  double communication_seconds(int gather_slots, bool reduces) const;
 
   void add_communication(const Config& config, const DecoderConfig& decoder, int shard_size);
 
   StepWork work_;
   bool on_gpu_ = false;
   bool is_narrow_ = false;  // products of bfloat16
+  bool reduces_once_ = false;
   std::vector<Layer> layers_;
   double head_flops_ = 0;    // of a token, forward and backward
   double gather_bytes_ = 0;  // received by a rank when every layer is gathered once

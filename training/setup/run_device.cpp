@@ -138,6 +138,7 @@ ShardingOptions sharding_options(const Config& config) {
   options.zero_stage = config.parallel.zero_stage;
   options.gather_slots = static_cast<int>(config.parallel.gather_slots.value_or(kMinGatherSlots));
   options.resident_embeddings = config.parallel.resident_embeddings;
+  options.sums_locally = config.parallel.accumulate == Accumulate::kLocal;
   options.reduce = scalar_type(config.precision.reduce);
   options.optimizer_state = make_optimizer(config.optimizer, config.run.seed)->state();
   options.poison_slots = config.debug.poison_slots;

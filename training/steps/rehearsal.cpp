@@ -132,7 +132,7 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
   for (std::int64_t step = first_step; step < total_steps && num_tokens < kMaxTokens; ++step) {
     if (planner.position(step).epoch != planner.position(first_step).epoch) break;
     const StepPlan step_plan = planner.plan(step);
-    const bool accumulated = options.grads_in_place && step_plan.num_micro_batches() > 1;
+    const bool accumulated = options.sums_micro_batches && step_plan.num_micro_batches() > 1;
     const std::size_t stride = (step_plan.ranks.size() + kMaxRanks - 1) / kMaxRanks;
     const std::size_t first = static_cast<std::size_t>(step - first_step) % stride;
     for (std::size_t rank = 0; rank < step_plan.ranks.size(); ++rank) {

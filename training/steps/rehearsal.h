@@ -34,8 +34,9 @@ struct SizeOptions {
   std::int64_t hidden_size = 0;
   std::int64_t element_bytes = 2;  // of activations and weights
   bool narrow_gradients = false;   // ranks reduce them in less than float32
-  // Groups of one rank (SlotTable): products accumulate from the second micro-batch on.
-  bool grads_in_place = false;
+  // Gradients in place or local sums (SlotTable): products accumulate from the second micro-batch
+  // on.
+  bool sums_micro_batches = false;
 };
 
 // Sizes of a collated micro-batch, its dummy sequence included.
@@ -59,7 +60,7 @@ std::set<SizeKey> size_keys(const BatchSizes& batch, bool accumulated, const Siz
 struct Rehearsal {
   MicroBatch pieces;
   BatchSizes sizes;
-  bool accumulated = false;  // run it twice in one step, so that gradients accumulate in place
+  bool accumulated = false;  // run it twice in one step, so that gradients accumulate
 };
 
 struct RehearsalPlan {

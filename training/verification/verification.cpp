@@ -13,6 +13,7 @@
 #include "framework/core/logging.h"
 #include "parallel/sharding/shard_groups.h"
 #include "samplers/planner.h"
+#include "training/plan/accumulation.h"
 #include "training/plan/memory_plan.h"
 #include "training/plan/plan_source.h"
 #include "training/plan/shard_size.h"
@@ -100,6 +101,15 @@ class Verification {
         config_, *store_,
         plan_options(config_, source_.decoder, mesh_.data_parallel_size(), budget.tokens),
         options.num_steps);
+    const auto planned = [&](std::int64_t step) {
+      return plans.at(static_cast<std::size_t>(step));
+    };
+    config_.parallel.accumulate =
+        choose_accumulation({config_, source_.decoder, budget.tokens,
+                             step_work(config_, store_.get(), mesh_.data_parallel_size()),
+                             count_micro_batches(planned, 0, std::ssize(plans))},
+                            *device_.device, world)
+            .accumulate;
     subject_ = std::make_unique<VerifiedModel>(
         config_, source_.decoder, *store_,
         options.collate ? options.collate : collator_of(config_.batch), mesh_.data_parallel_rank());

@@ -88,6 +88,7 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
       {"precompute_ref_log_probs", "score MODEL STORE --log-probs"},
       {"ld_alpha", "Not supported"},
       {"fsdp_transformer_layer_cls_to_wrap", "parallel.zero_stage"},
+      {"sync_each_batch", "parallel.accumulate"},
       {"save_only_model", "checkpoint.weights_only"},
       {"save_safetensors", "packtrain export"}};
   for (const auto& [typed, ours] : ways) {

@@ -161,6 +161,15 @@ TEST(ConfigChecks, EmbeddingsShareASlotOnlyWhereWeightsAreGatheredAgain) {
   load("parallel: {resident_embeddings: false}");
 }
 
+TEST(ConfigValues, AccumulationIsAutoUnlessItIsNamed) {
+  EXPECT_EQ(load("").parallel.accumulate, std::nullopt);
+  EXPECT_EQ(load("parallel: {accumulate: auto}").parallel.accumulate, std::nullopt);
+  EXPECT_EQ(load("parallel: {accumulate: local}").parallel.accumulate, Accumulate::kLocal);
+  EXPECT_EQ(load("parallel: {accumulate: shard}").parallel.accumulate, Accumulate::kShard);
+  EXPECT_EQ(load_error("parallel: {accumulate: once}"),
+            "config.yaml:1:24: parallel.accumulate: got 'once', wanted one of auto, shard, local");
+}
+
 TEST(ConfigChecks, AStepIsCountedInExamplesOrInTokens) {
   const Config in_tokens = load("batch: {global_batch_tokens: 4096}");
   EXPECT_FALSE(in_tokens.batch.global_batch_size.has_value());

@@ -81,6 +81,7 @@ TEST(ConfigReference, ScriptsGetKeysAndTheValuesThatHaveNames) {
   EXPECT_EQ(lines.find("model.path\n"), 0U);
   EXPECT_NE(lines.find("\nbatch.normalize\ttokens examples\n"), std::string::npos);
   EXPECT_NE(lines.find("\nparallel.resident_embeddings\ttrue false\n"), std::string::npos);
+  EXPECT_NE(lines.find("\nparallel.accumulate\tauto shard local\n"), std::string::npos);
   EXPECT_NE(lines.find("\nrun.seed\n"), std::string::npos);
 }
 

@@ -42,6 +42,7 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "num_trained_parameters",
                                       "recompute",
                                       "gather_slots",
+                                      "accumulate",
                                       "memory_limit_bytes",
                                       "memory_bytes_by_purpose",
                                       "memory_is_most_in",

@@ -31,6 +31,7 @@ struct Case {
   BaseStorage base = BaseStorage::kBFloat16;
   Offload offload = Offload::kNone;
   bool use_dora = false;
+  Accumulate accumulate = Accumulate::kShard;
 };
 
 constexpr Case kCases[] = {
@@ -75,6 +76,26 @@ constexpr Case kCases[] = {
      "MLP backward", 3, 0, true, BaseStorage::kBFloat16, Offload::kNone, true},
     {"magnitudes, NF4, offload", 2048, 14336, 8, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
      "MLP backward", 3, 0, true, BaseStorage::kNf4, Offload::kActivations, true},
+    {"local sums",
+     2048,
+     8192,
+     8,
+     32,
+     8,
+     64,
+     32000,
+     4096,
+     Recompute::kFull,
+     3,
+     512,
+     "",
+     3,
+     0,
+     false,
+     BaseStorage::kBFloat16,
+     Offload::kNone,
+     false,
+     Accumulate::kLocal},
     {"offload", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 3, 0, false,
      BaseStorage::kBFloat16, Offload::kActivations},
 };
@@ -114,6 +135,7 @@ Config config_of(const Case& c) {
   Config config;
   config.parallel.backend = Backend::kNccl;
   config.parallel.zero_stage = c.zero_stage;
+  config.parallel.accumulate = c.accumulate;
   config.memory.recompute = c.recompute;
   config.memory.offload = c.offload;
   config.model.base = c.base;

@@ -91,6 +91,16 @@ TEST(NearConfigurations, NameTheSettingByHandThatIsInTheWay) {
   EXPECT_FALSE(near.front().changes_numbers);
 }
 
+TEST(NearConfigurations, NameLocalSumsThatAreSetByHand) {
+  FitInput input = input_below_least({DeviceKind::kCuda, 2, 2}, 1.01);
+  input.config.parallel.accumulate = Accumulate::kLocal;
+  ASSERT_FALSE(fit_memory(input).has_value());
+  const std::vector<NearConfiguration> near = near_configurations(input, 10);
+  const NearConfiguration* shard = named(near, "parallel.accumulate=auto");
+  ASSERT_NE(shard, nullptr);
+  EXPECT_FALSE(shard->changes_numbers);
+}
+
 TEST(NearConfigurations, AreInTheErrorOfAPlanThatCannotFit) {
   const FitInput input = input_below_least({DeviceKind::kCuda, 2, 2}, 0.9);
   const Error error = no_fit(input);

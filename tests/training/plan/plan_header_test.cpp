@@ -71,6 +71,7 @@ TEST(PlanHeader, IsReadBackToTheLastBit) {
   lowered.lowered_from = 2048;
   lowered.shard_size = 2;
   lowered.fitted = {{Recompute::kFull, 3, Recompute::kSelective}, 5, true};
+  lowered.accumulate = Accumulate::kLocal;
   header.begin(lowered);
   EXPECT_EQ(parse_plan_header(plan_header_text(header), "here"), header);
 }
@@ -128,6 +129,19 @@ TEST(PlanHeader, WithAMemoryChoiceThatIsNoneIsACheckpointError) {
     damaged.replace(damaged.find(from), from.size(), to);
     EXPECT_THROW(parse_plan_header(damaged, "step-7"), Error) << damaged;
   }
+}
+
+TEST(PlanHeader, WithAnAccumulationThatIsNoneIsACheckpointError) {
+  PlanHeader header;
+  PlanEntry entry = entry_from(0, 2);
+  header.begin(entry);
+  EXPECT_EQ(plan_header_text(header).find("accumulate"), std::string::npos) << "most have none";
+  entry.accumulate = Accumulate::kLocal;
+  header.begin(entry);
+  std::string damaged = plan_header_text(header);
+  const std::string value = "\"accumulate\":\"local\"";
+  damaged.replace(damaged.find(value), value.size(), "\"accumulate\":\"once\"");
+  EXPECT_THROW(parse_plan_header(damaged, "step-7"), Error);
 }
 
 TEST(PlanHeader, BeginsNoEntryThatSaysNothingNew) {

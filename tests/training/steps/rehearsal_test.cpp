@@ -19,7 +19,7 @@ namespace packtrain {
 namespace {
 
 constexpr SizeOptions kSizes{.vocab_size = 100, .hidden_size = 16};
-constexpr SizeOptions kInPlace{.vocab_size = 100, .hidden_size = 16, .grads_in_place = true};
+constexpr SizeOptions kInPlace{.vocab_size = 100, .hidden_size = 16, .sums_micro_batches = true};
 
 // Lengths from 2 to `longest`, the first half of each example supervised.
 test::MemoryStore make_store(int num_examples, int longest) {
@@ -74,7 +74,7 @@ class RehearsalTest : public ::testing::Test {
     std::set<SizeKey> keys;
     for (std::int64_t step = first; step < planner.num_steps(1); ++step) {
       const StepPlan plan = planner.plan(step);
-      const bool accumulated = sizes.grads_in_place && plan.num_micro_batches() > 1;
+      const bool accumulated = sizes.sums_micro_batches && plan.num_micro_batches() > 1;
       for (const auto& micro_batches : plan.ranks) {
         for (const MicroBatch& pieces : micro_batches) {
           keys.merge(size_keys(sizes_of(flatten(store_, pieces, {})), accumulated, sizes));
