@@ -20,6 +20,8 @@ LAYOUTS = {
     "zero-2": ["parallel.zero_stage=2"],
     "two-groups": ["parallel.shard_size=2"],
     "four-replicas": ["parallel.shard_size=1"],
+    "local-sums": ["parallel.accumulate=local"],
+    "two-groups-local-sums": ["parallel.shard_size=2", "parallel.accumulate=local"],
     "one-slot": ["parallel.gather_slots=1", "debug.poison_slots=true"],
 }
 GATHER_PATHS = ["copy_engine", "symmetric", "ring"]
@@ -62,7 +64,7 @@ def test_gathers_give_the_same_bits_on_every_path(lab):
         assert_bit_equal(other, runs[0])
 
 
-@pytest.mark.parametrize("layout", ["zero-3", "zero-2", "two-groups"])
+@pytest.mark.parametrize("layout", ["zero-3", "zero-2", "two-groups", "local-sums"])
 def test_a_deterministic_run_repeats_bit_for_bit(lab, layout):
     exact = [*BF16, "precision.deterministic=true", *LAYOUTS[layout]]
     runs = [lab.run(f"repeated-{layout}-{i}", *exact, ranks=4) for i in range(2)]

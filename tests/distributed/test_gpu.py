@@ -13,6 +13,10 @@ GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_
 BF16 = ["precision.compute=bf16", "precision.reduce=bf16"]
 
 
+def entry_of(run):
+    return json.loads((run / "plan.json").read_text())["entries"][-1]
+
+
 @pytest.fixture(scope="session")
 def one_gpu(lab):
     return lab.run("one-gpu", *BF16, "checkpoint.save_steps=7", "checkpoint.keep=5")
@@ -49,6 +53,29 @@ def test_the_schedule_changes_no_bit(lab, overrides):
     reference = lab.run("two-gpus-exact", *exact, ranks=2)
     found = lab.run("two-gpus-" + overrides[0].replace("=", "-"), *exact, *overrides, ranks=2)
     assert losses(found) == losses(reference)
+
+
+@pytest.mark.parametrize("dtypes", [BF16, ["precision.compute=bf16", "precision.reduce=fp32"]], ids=["bf16", "fp32"])
+@pytest.mark.parametrize("path", ["copy_engine", "symmetric", "ring"])
+def test_local_sums_equal_reductions_of_each_micro_batch(lab, path, dtypes):
+    settings = [*dtypes, "batch.max_tokens_per_micro_batch=512", f"parallel.reduce_path={path}"]
+    name = f"{path}-{dtypes[1][-4:]}"
+    local, shard = (lab.run(f"{way}-{name}", *settings, f"parallel.accumulate={way}", ranks=2)
+                    for way in ("local", "shard"))
+    numpy.testing.assert_allclose(losses(local), losses(shard), rtol=5e-3)
+    assert entry_of(local)["accumulate"] == "local" and "accumulate" not in entry_of(shard)
+
+
+def test_local_sums_are_the_choice_where_steps_have_several_micro_batches(lab):
+    several = ["batch.max_tokens_per_micro_batch=512", "run.max_steps=3"]
+    assert entry_of(lab.run("chosen-local", *BF16, *several, ranks=2))["accumulate"] == "local"
+    assert "accumulate" not in entry_of(lab.run("chosen-shard", *BF16, *several[1:], ranks=2))
+
+
+def test_local_sums_repeat_bit_for_bit(lab):
+    exact = [*BF16, "precision.deterministic=true", "batch.max_tokens_per_micro_batch=512", "parallel.accumulate=local"]
+    runs = [lab.run(f"local-repeated-{i}", *exact, ranks=2) for i in range(2)]
+    assert_bit_equal(*runs)
 
 
 def test_an_adapter_over_nf4_on_two_gpus_equals_one(lab):

@@ -10,7 +10,8 @@ from runs import losses, steps, take_checkpoint, weights
 RUN = ["run.max_steps=12", "checkpoint.save_steps=5", "checkpoint.keep=10", "batch.max_tokens_per_micro_batch=512"]
 OUT = ["fault.kind=out_of_memory", "fault.step=6"]
 LAYOUTS = {"1": (1, []), "2": (2, []), "2 at stage 2": (2, ["parallel.zero_stage=2"]), "4": (4, []),
-           "4 in pairs": (4, ["parallel.shard_size=2"]), "2 replicas": (2, ["parallel.shard_size=1"])}
+           "4 in pairs": (4, ["parallel.shard_size=2"]), "2 replicas": (2, ["parallel.shard_size=1"]),
+           "2 with local sums": (2, ["parallel.accumulate=local"])}
 FORWARD = ["fault.micro_batch=0", "fault.block=2"]
 BACKWARD = ["fault.micro_batch=-1", "fault.block=1", "fault.backward=true"]
 
