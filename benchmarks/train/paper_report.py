@@ -48,13 +48,33 @@ def accumulation(results):
     return ["", "Peer's gradients: " + "; ".join(told) + "."] if told else []
 
 
+def ways(results):
+    """Ours with gradients reduced after each micro-batch and once a step, against the peer's faster way."""
+    sides = [results.get(side, {}) for side in ("shard", "local")]
+    rows = []
+    for name in STRATEGIES:
+        shard, local = (side.get(name, {}) for side in sides)
+        peer = results["peer"].get(name, {})
+        if shard or local:
+            rows.append((name, cell(shard, RATE), cell(local, RATE), cell(peer, RATE), ratio(local, shard),
+                         ratio(shard, peer), ratio(local, peer), cell(shard, "peak_gib", "{:.1f}"),
+                         cell(local, "peak_gib", "{:.1f}"), cell(shard, "loss", "{:.4f}"),
+                         cell(local, "loss", "{:.4f}")))
+    if not rows:
+        return []
+    titles = ("strategy", "shard tok/s/GPU", "local tok/s/GPU", "peer tok/s/GPU", "local / shard", "shard / peer",
+              "local / peer", "shard's GiB", "local's GiB", "shard's loss", "local's loss")
+    return ["", "Gradients reduced after each micro-batch (shard) and once a step (local):", "",
+            *("| " + " | ".join(row) + " |" for row in (titles, ("---",) * len(titles), *rows))]
+
+
 def table(setting, results):
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
     rows += [table_row(strategy, results) for strategy in STRATEGIES
              if strategy in results["ours"] or strategy in results["peer"]]
     lines = [f"**{setting.model}, {setting.lengths}, {setting.num_gpus} GPUs**", ""]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
-    lines += verdicts(results) + accumulation(results)
+    lines += verdicts(results) + accumulation(results) + ways(results)
     for what, error in results["errors"].items():
         lines += ["", f"{what}: {error}"]
     return lines + [""]

@@ -14,6 +14,7 @@ from programs import (Failure, call, plan, prepare_store, read_steps, start_peer
                       summarize_steps)
 
 SIDES = ("ours", "peer")
+WAYS = ("shard", "local")  # sides of ours too, with that parallel.accumulate
 SHORTEST_RUN_S = 20
 
 
@@ -25,10 +26,10 @@ class Bench:
         self.setting, self.arguments, self.deadline = setting, arguments, deadline
         self.out = os.path.abspath(arguments.out)
         self.path = os.path.join(self.out, setting.name + ".json")
-        self.results = {"ours": {}, "peer": {}, "errors": {}}
+        self.results = {side: {} for side in (*SIDES, *WAYS, "errors")}
         if os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as file:
-                self.results = json.load(file)
+                self.results |= json.load(file)
 
     def log(self, name):
         return os.path.join(self.out, "logs", f"{self.setting.name}-{name}.log")
@@ -67,20 +68,21 @@ class Bench:
             return
         error = None
         try:
-            found = measure(missing, strategies, timeout)
+            found = measure(side, missing, strategies, timeout)
         except Failure as failure:
             found, error = failure.rows or {}, str(failure)
         self.save(side, strategies, found, error)
 
-    def measure_ours(self, missing, strategies, timeout):
+    def measure_ours(self, side, missing, strategies, timeout):
         """Runs all missing strategies in one job; a failure keeps what was finished before. The densest
         comes first, because the smaller products of the others reuse its timed algorithms."""
         num_gpus = self.setting.num_gpus
-        log = self.log(f"ours-{strategies[0]}")
+        log = self.log(f"{side}-{strategies[0]}")
+        way = [f"parallel.accumulate={side}"] if side in WAYS else []
         folder = log.removesuffix(".log")
         shutil.rmtree(folder, ignore_errors=True)
         command = [programs.LAUNCHER, "-n", str(num_gpus), "compare", self.setting.config,
-                   *self.settings(strategies), f"run.max_steps={self.arguments.steps + 1}",
+                   *self.settings(strategies), *way, f"run.max_steps={self.arguments.steps + 1}",
                    "run.num_epochs=1000", "checkpoint.save_final=false", "metrics.serve=false",
                    "--strategies", ",".join(reversed(missing)), "--out", folder]
         failure = None
@@ -126,7 +128,7 @@ class Bench:
         return ["--warm-up", str(self.arguments.warm_up),
                 "--steps", str(self.arguments.steps - self.arguments.warm_up)]
 
-    def measure_peer(self, missing, _, timeout):
+    def measure_peer(self, _, missing, _strategies, timeout):
         """Measures all missing strategies in one process."""
         options = [*self.setting.peer_options, "--plan", ",".join(self.write_plans(missing)),
                    *self.peer_steps()]

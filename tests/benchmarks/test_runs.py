@@ -97,6 +97,22 @@ def test_the_paper_runs_strategies_on_ranks_and_keeps_what_it_has(tmp_path, conf
     assert (tmp_path / "out" / "table.md").read_text() == table
 
 
+def test_the_paper_measures_both_ways_to_accumulate(tmp_path, config, monkeypatch):
+    monkeypatch.setitem(paper_cases.MODELS, "tiny", ("tiny", 128, config))
+    monkeypatch.setitem(paper_cases.LENGTHS, "flan", "3,0.5")
+    paper = load_script("paper")
+    arguments = ["paper", "--gpus", "2", "--model", "tiny", "--lengths", "flan", "--sides", "shard,local", "--steps", "5",
+                 "--strategies", "padding_free", "--out", str(tmp_path / "out"), "precision.compute=fp32",
+                 "precision.reduce=fp32"]
+    monkeypatch.setattr(paper.sys, "argv", arguments)
+    paper.main()
+    [row] = [line.split(" | ") for line in (tmp_path / "out" / "table.md").read_text().splitlines()
+             if line.startswith("| padding_free | ")]
+    shard, local, ratio = (float(row[column].replace(",", "")) for column in (1, 2, 4))
+    assert ratio == pytest.approx(local / shard, abs=0.01)
+    assert row[-2] == row[-1].removesuffix(" |"), "the same batches"
+
+
 def test_families_are_measured_and_kept(tmp_path, config, monkeypatch):
     monkeypatch.setattr(family_cases, "FOLDER", os.path.dirname(config))
     families = load_script("families")
