@@ -80,9 +80,12 @@ std::vector<std::int32_t> amounts_of(const TokenStore& store, const DataSection&
                                           : amounts_of_groups(store, data, in_tokens);
   if (std::ranges::any_of(amounts, [](std::int32_t amount) { return amount > 0; })) return amounts;
   throw Error(ErrorCategory::kData,
-              fmt::format("data.train: all examples of {} are longer than data.max_length = {}: it "
-                          "has nothing for its share",
-                          store.folder(), data.max_length),
+              fmt::format("data.train: all {} longer than data.max_length = {}: it has nothing for "
+                          "its share",
+                          store.groups() == nullptr
+                              ? fmt::format("examples of {} are", store.folder())
+                              : fmt::format("groups of {} have an example", store.folder()),
+                          data.max_length),
               "Raise data.max_length, or leave the store out.");
 }
 

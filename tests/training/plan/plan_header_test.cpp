@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "framework/core/error.h"
 #include "training/plan/plan_source.h"
 #include "training/saving/resumed_settings.h"
@@ -45,6 +48,23 @@ TEST(PlanOptions, SayHowFarTheModelsLayersLookBack) {
   decoder.layers = {{.attention = {.window = 200}}, {}, {.attention = {.window = 200}}, {}};
   EXPECT_EQ(plan_options({}, decoder, 1, 1024).cost.span,
             (AttentionSpan{.windowed_share = 0.5, .window = 200}));
+}
+
+TEST(PlanHeader, HasTheSharingOfPrefixesWhereStepsCountTheRowsOfGroups) {
+  const auto sharing = [](ObjectiveKind kind, Strategy strategy, bool in_tokens) {
+    Config config;
+    config.objective.kind = kind;
+    config.batch.strategy = strategy;
+    if (in_tokens) config.batch.global_batch_tokens = 4096;
+    const PlanSettings settings = settings_of(config);
+    const auto found =
+        std::ranges::find(settings, "batch.share_prefixes", &PlanSettings::value_type::first);
+    return found == settings.end() ? std::string("none") : found->second;
+  };
+  EXPECT_EQ(sharing(ObjectiveKind::kDpo, Strategy::kBalanced, true), "true");
+  EXPECT_EQ(sharing(ObjectiveKind::kDpo, Strategy::kPadding, true), "false");
+  EXPECT_EQ(sharing(ObjectiveKind::kDpo, Strategy::kBalanced, false), "none");
+  EXPECT_EQ(sharing(ObjectiveKind::kNextToken, Strategy::kBalanced, true), "none");
 }
 
 TEST(PlanHeader, OfARunFromBeforeThereWereWindowsHasNone) {

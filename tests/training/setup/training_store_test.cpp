@@ -4,10 +4,14 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/core/error.h"
+#include "framework/data/store_writer.h"
+#include "tests/helpers/temporary_folder.h"
 #include "tests/parallel/communicators/thread_ranks.h"
 
 namespace packtrain {
@@ -85,6 +89,81 @@ TEST(SharedFingerprint, AFileThatOneHostCannotReadEndsAllRanks) {
     return "a";
   });
   EXPECT_EQ(messages, std::vector<std::string>(kNumRanks, "a damaged file"));
+}
+
+// `count` pairs of a prompt of two tokens, a chosen answer of one and a rejected one of `rejected`.
+void write_pairs(const std::string& folder, int count, std::size_t rejected) {
+  StoreInfo info;
+  info.vocab_size = 10;
+  info.sources = {"web"};
+  info.groups = GroupInfo{GroupKind::kPairs, 0, false};
+  const auto writer = StoreWriter::create(folder, info, true);
+  const std::vector<std::int32_t> chosen = {1, 2, 3};
+  const std::vector<std::uint8_t> chosen_mask = {0, 0, 1};
+  std::vector<std::int32_t> other(2 + rejected, 4);
+  std::vector<std::uint8_t> other_mask(2 + rejected, 1);
+  other_mask[0] = other_mask[1] = 0;
+  for (int g = 0; g < count; ++g) {
+    const std::vector<GroupMember> members = {{{chosen, chosen_mask, 0}, GroupRole::kChosen},
+                                              {{other, other_mask, 0}, GroupRole::kRejected}};
+    writer->add_group(members, std::nullopt);
+  }
+  writer->finish();
+}
+
+Config config_of(std::vector<TrainStore> stores) {
+  Config config;
+  config.objective.kind = ObjectiveKind::kDpo;
+  config.data.train = std::move(stores);
+  config.data.max_length = 100;
+  return config;
+}
+
+// Pairs of 6 and of 18 tokens: three of the first weigh as much as one of the second.
+TEST(GroupMixture, SharesOfTokensAreOfWholeGroups) {
+  const test::TemporaryFolder folder;
+  write_pairs(folder / "short", 30, 1);
+  write_pairs(folder / "long", 100, 13);
+  const Config config = config_of(
+      {{.path = folder / "short", .share = 0.5}, {.path = folder / "long", .share = 0.5}});
+  const auto store = open_training_store(config);
+  EXPECT_EQ(store->info().groups->num_groups, 30 + 10);
+  EXPECT_EQ(store->info().num_examples, 2 * (30 + 10));
+  EXPECT_EQ(store->groups()->group(39).first_example, 78);
+}
+
+TEST(GroupMixture, ProbabilitiesAreOfGroups) {
+  const test::TemporaryFolder folder;
+  write_pairs(folder / "short", 30, 1);
+  write_pairs(folder / "long", 100, 13);
+  const auto store =
+      open_training_store(config_of({{.path = folder / "short", .probability = 0.25},
+                                     {.path = folder / "long", .probability = 0.75}}));
+  EXPECT_EQ(store->info().groups->num_groups, 30 + 90);
+}
+
+TEST(GroupMixture, AStoreWhoseGroupsAreAllTooLongHasNothingForItsShare) {
+  const test::TemporaryFolder folder;
+  write_pairs(folder / "short", 30, 1);
+  write_pairs(folder / "long", 100, 13);
+  Config config = config_of(
+      {{.path = folder / "short", .share = 0.5}, {.path = folder / "long", .share = 0.5}});
+  config.data.max_length = 14;
+  const Error error = test::error_of([&] { open_training_store(config); });
+  EXPECT_NE(error.message().find("all groups of " + (folder / "long") + " have an example longer"),
+            std::string::npos)
+      << error.message();
+}
+
+TEST(GroupMixture, AStoreThatTheObjectiveDoesNotReadIsRefused) {
+  const test::TemporaryFolder folder;
+  write_pairs(folder / "pairs", 3, 1);
+  Config config = config_of({{.path = folder / "pairs"}});
+  config.objective.kind = ObjectiveKind::kKto;
+  const Error error = test::error_of([&] { open_training_store(config); });
+  EXPECT_NE(error.message().find("holds groups of the kind 'pairs', but objective.kind: kto"),
+            std::string::npos)
+      << error.message();
 }
 
 }  // namespace
