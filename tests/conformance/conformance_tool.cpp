@@ -11,6 +11,7 @@
 //   merged/             The model with the adapter added to its weights.
 // It answers with a line: `ok`, or `error CODE MESSAGE`. It computes in float32 on the CPU. For a
 // line `config FILE` it reads a config.json alone and answers `ok` and the one that we write.
+// A line `objective FOLDER` is that of run_objective.h.
 // `conformance_tool bfloat16 [cuda]` computes in bfloat16, with cuda on the GPU. It then writes
 // `packed` alone.
 #include <ATen/ops/add.h>
@@ -21,7 +22,6 @@
 
 #include <array>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -30,19 +30,14 @@
 
 #include "framework/core/error.h"
 #include "framework/core/file.h"
-#include "framework/core/safetensors.h"
 #include "models/layers/routing_statistics.h"
-#include "tests/models/batches.h"
-#include "training/checkpoint/hugging_face.h"
-#include "training/checkpoint/peft_folder.h"
-#include "training/setup/adapter_source.h"
+#include "tests/conformance/run_objective.h"
+#include "tests/conformance/tool_model.h"
 #include "training/setup/merged_model.h"
 #include "training/setup/model_source.h"
 
 namespace packtrain {
 namespace {
-
-using Tensors = std::map<std::string, at::Tensor>;
 
 struct Computed {
   at::Tensor logits;
@@ -50,93 +45,11 @@ struct Computed {
   Tensors gradients;  // by our names
 };
 
-std::vector<std::int32_t> read_integers(const SafetensorsFile& file, const std::string& name) {
-  const TensorView& view = file.tensor(name);
-  const auto* begin = reinterpret_cast<const std::int32_t*>(view.data.data());
-  return {begin, begin + view.numel()};
-}
-
-Sequences read_sequences(const std::string& path) {
-  const auto file = SafetensorsFile::open(path, ErrorCategory::kData);
-  const std::vector<std::int32_t> ids = read_integers(*file, "input_ids");
-  Sequences sequences;
-  auto next = ids.begin();
-  for (const std::int32_t length : read_integers(*file, "lengths")) {
-    sequences.ids.emplace_back(next, next + length);
-    next += length;
-  }
-  return sequences;
-}
-
-Tensors parameters_of(const TestModel& model) {
-  Tensors parameters;
-  for (const auto& block : model.blocks()) {
-    for (const ParameterSpec& spec : block->parameters()) {
-      parameters[spec.name] = model.value(spec.name);
-    }
-  }
-  return parameters;
-}
-
-// The model and the adapter of a folder; no `adapter` in most.
-ModelSource read_source(const std::string& folder) {
-  ModelSource source;
-  source.kind = ModelSource::Kind::kHuggingFace;
-  source.folder = folder + "/model";
-  source.decoder =
-      parse_decoder_config(read_text(source.folder + "/config.json", ErrorCategory::kConfig));
-  source.stored_vocab_size = source.decoder.vocab_size;
-  Config config;
-  config.adapter.path = folder + "/adapter";
-  if (!is_peft_folder(config.adapter.path)) return source;
-  config.adapter.kind = AdapterKind::kLora;
-  source.adapter = find_adapter(config, source.decoder);
-  source.decoder = with_adapters(source.decoder, source.adapter->adapters);
-  return source;
-}
-
-void import_model(const ModelSource& source, const Tensors& parameters) {
-  std::vector<ShardView> shards;
-  for (const auto& [name, value] : parameters) {
-    ShardView shard{.parameter = name, .shape = value.sizes().vec(), .weight = value.view({-1})};
-    shard.numel = value.numel();
-    shard.in_adapter = name.ends_with(".lora_A") || name.ends_with(".lora_B") ||
-                       name.ends_with(".lora_magnitude_vector");
-    shards.push_back(shard);
-  }
-  read_weights(source, shards);
-  if (source.adapter) read_adapter(*source.adapter, source.decoder, /*seed=*/0, shards);
-}
-
-void export_whole(const std::string& folder, const DecoderConfig& config,
-                  const ParameterSource& parameters) {
-  ExportOptions options;
-  options.bfloat16 = false;
-  export_model(folder, config, parameters, options);
-}
-
-// Weights or gradients of what is trained, as they are saved.
-void export_tensors(const std::string& folder, const ModelSource& source, const Tensors& tensors) {
-  const auto parameters = [&](const std::string& name) { return tensors.at(name); };
-  if (source.adapter) {
-    write_peft_folder(folder, source.decoder, source.adapter->adapters.front(), parameters, {});
-  } else {
-    export_whole(folder, source.decoder, parameters);
-  }
-}
-
 // Returns the loss that is differentiated, with experts' auxiliary loss.
 at::Tensor trained_loss(const at::Tensor& loss, const ExpertsConfig& experts,
                         const DeviceBatch& batch) {
   if (experts.auxiliary_loss == 0) return loss;
   return at::add(loss, batch.state.routing->loss, experts.auxiliary_loss);
-}
-
-// Exported as float32, from the CPU.
-Tensors on_host(const Tensors& tensors) {
-  Tensors found;
-  for (const auto& [name, tensor] : tensors) found[name] = tensor.to(at::kCPU, at::kFloat);
-  return found;
 }
 
 Computed compute(TestModel& model, const ExpertsConfig& experts, const Sequences& sequences,
@@ -168,14 +81,7 @@ Computed compute_one_by_one(TestModel& model, const ExpertsConfig& experts,
 }
 
 void write(const std::string& path, const ModelSource& source, const Computed& computed) {
-  std::vector<TensorToWrite> tensors;
-  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
-    const auto* data = reinterpret_cast<const std::byte*>(tensor.const_data_ptr<float>());
-    tensors.push_back({name, DataType::kFloat32, tensor.sizes().vec(), {data, tensor.nbytes()}});
-  };
-  add("logits", computed.logits);
-  add("loss", computed.loss);
-  write_safetensors(path + ".safetensors", tensors, {}, ErrorCategory::kCheckpoint);
+  write_tensors(path + ".safetensors", {{"logits", computed.logits}, {"loss", computed.loss}});
   export_tensors(path, source, computed.gradients);
 }
 
@@ -229,8 +135,13 @@ Bfloat16On bfloat16_on(int num_words, char** words) {
 
 std::string answer(const std::string& line, Bfloat16On bfloat16) {
   constexpr std::string_view kConfig = "config ";
+  constexpr std::string_view kObjective = "objective ";
   try {
     if (line.starts_with(kConfig)) return "ok " + rewritten(line.substr(kConfig.size()));
+    if (line.starts_with(kObjective)) {
+      run_objective(line.substr(kObjective.size()));
+      return "ok";
+    }
     bfloat16 ? run_in_bfloat16(line, *bfloat16) : run(line);
     return "ok";
   } catch (const Error& error) {
