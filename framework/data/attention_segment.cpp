@@ -30,6 +30,26 @@ bool AttentionSegment::sees(std::int64_t query, std::int64_t key,
   return position >= 0 && pattern.sees(key_position(*this, query), position);
 }
 
+bool continues(const AttentionSegment& previous, const AttentionSegment& next) {
+  const std::size_t num_before = previous.prefix.size();
+  return previous.rows.end == next.rows.begin && next.prefix.size() == num_before + 1 &&
+         next.prefix.back() == previous.rows &&
+         std::ranges::equal(next.prefix.first(num_before), previous.prefix);
+}
+
+void SequenceCounts::add(const AttentionSegment& segment) {
+  if (segment.rows.size() == 0) return;
+  if (continues(previous_, segment)) {
+    num_keys_ += segment.rows.size();
+  } else {
+    ++num_sequences_;
+    num_keys_ += segment.num_keys();
+  }
+  longest_ = std::max(longest_, segment.num_keys());
+  has_prefixes_ = has_prefixes_ || !segment.is_sequence();
+  previous_ = segment;
+}
+
 AttentionSegment AttentionSegments::operator[](std::int64_t index) const {
   const auto i = static_cast<std::size_t>(index);
   AttentionSegment segment{{boundaries_[i], boundaries_[i + 1]}, {}};
@@ -37,6 +57,12 @@ AttentionSegment AttentionSegments::operator[](std::int64_t index) const {
   const auto found = std::ranges::lower_bound(prefixes_, index, {}, &SegmentPrefix::segment);
   if (found != prefixes_.end() && found->segment == index) segment.prefix = found->rows;
   return segment;
+}
+
+SequenceCounts AttentionSegments::counts() const {
+  SequenceCounts counts;
+  for (std::int64_t i = 0; i < size(); ++i) counts.add((*this)[i]);
+  return counts;
 }
 
 void AttentionSegments::require_sequences(const char* reader) const {

@@ -37,6 +37,32 @@ struct AttentionSegment {
   bool sees(std::int64_t query, std::int64_t key, const AttentionPattern& pattern) const;
 };
 
+// True if the keys of `next` before its own are those of `previous`, whose rows end where those of
+// `next` begin. Both are then one sequence for kernels.
+bool continues(const AttentionSegment& previous, const AttentionSegment& next);
+
+// Counts the sequences that kernels for packed sequences make of segments: one that continues the
+// one before it is of its sequence. Each sequence has its own keys, which copies those that others
+// see too (models/ops/attention/expanded_keys.h).
+class SequenceCounts {
+ public:
+  // In the order of rows. Segments without rows are ignored. A prefix must stay valid until the
+  // next call.
+  void add(const AttentionSegment& segment);
+
+  std::int64_t num_sequences() const { return num_sequences_; }
+  std::int64_t num_keys() const { return num_keys_; }
+  std::int64_t longest() const { return longest_; }  // keys of a sequence
+  bool has_prefixes() const { return has_prefixes_; }
+
+ private:
+  AttentionSegment previous_;
+  std::int64_t num_sequences_ = 0;
+  std::int64_t num_keys_ = 0;
+  std::int64_t longest_ = 0;
+  bool has_prefixes_ = false;
+};
+
 // The prefix of one of a micro-batch's segments.
 struct SegmentPrefix {
   std::int64_t segment = 0;
@@ -56,6 +82,7 @@ class AttentionSegments {
   AttentionSegment operator[](std::int64_t index) const;
   // True if no segment has a prefix. Boundaries alone (cu_seqlens) then describe them.
   bool are_sequences() const { return prefixes_.empty(); }
+  SequenceCounts counts() const;
   // Throws Error(kInternal), which names `reader` and the first segment with a prefix, unless
   // are_sequences(). Code that reads boundaries alone calls it.
   void require_sequences(const char* reader) const;

@@ -15,12 +15,15 @@
 namespace packtrain {
 
 struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
+struct ExpandedKeys;       // models/ops/attention/expanded_keys.h
 struct RoutingStatistics;  // models/layers/routing_statistics.h
 
 // What blocks compute from a batch, for later blocks and for the caller.
 struct BatchState {
   // The boundaries in cuDNN's form. The attention of the first layer fills this.
   std::shared_ptr<const AttentionLayout> attention_layout;
+  // Copies of keys for segments with prefixes. The attention of the first layer fills this.
+  std::shared_ptr<const ExpandedKeys> expanded_keys;
   // Spread of the rows over experts. Layers with experts fill this.
   std::shared_ptr<RoutingStatistics> routing;
   // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
@@ -30,6 +33,7 @@ struct BatchState {
   // Drops what depends on the boundaries. The next forward computes it again.
   void forget_boundaries() {
     attention_layout.reset();
+    expanded_keys.reset();
     token_frequencies.clear();
   }
 };

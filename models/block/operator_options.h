@@ -24,6 +24,7 @@ struct OperatorOptions {
   // Attention that compiles a plan for a size compiles it for at least this number of rows. One
   // plan then serves all batches, at no cost in time.
   std::int64_t min_planned_rows = 0;
+  std::int64_t min_planned_keys = 0;  // the same for the keys of batches with prefixes
   GemmTiming gemm_timing = {};
 };
 

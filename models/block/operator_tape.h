@@ -81,6 +81,9 @@ struct MicroBatchShape {
   std::int64_t num_supervised_rows = 0;  // of these
   std::int64_t max_rows = 0;  // of any micro-batch; attention's workspace is sized for them
   std::int64_t num_sequences = 1;
+  // Keys of attention where segments have prefixes, copies of prefixes included. 0: none has.
+  std::int64_t num_keys = 0;
+  std::int64_t max_keys = 0;  // of any micro-batch
   bool on_gpu = true;
   c10::ScalarType compute = c10::kBFloat16;
   bool narrow_head_gradient = false;  // the head's gradient is stored in less than float32

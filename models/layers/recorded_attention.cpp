@@ -196,9 +196,13 @@ std::int64_t qk_norm_workspace(const AttentionOptions& options, std::int64_t num
 BackwardMemory attention_memory(const AttentionOptions& options, const ValueShape& rotated,
                                 const ValueShape& output, const MicroBatchShape& size,
                                 const RecomputePolicy& policy) {
-  const AttentionBytes needed =
-      attention_backward_bytes(options.shape, {rotated.num_rows, size.num_sequences, size.max_rows},
-                               size.on_gpu ? at::kCUDA : at::kCPU, size.compute);
+  const AttentionLoad load = {.num_tokens = rotated.num_rows,
+                              .num_sequences = size.num_sequences,
+                              .max_tokens = size.max_rows,
+                              .num_keys = size.num_keys,
+                              .max_keys = size.max_keys};
+  const AttentionBytes needed = attention_backward_bytes(
+      options.shape, load, size.on_gpu ? at::kCUDA : at::kCPU, size.compute);
   const bool recomputed =
       options.qk_norm != QkNormKind::kNone && !policy.keeps(ValueKind::kNormOutput);
   const std::int64_t workspace =
@@ -238,7 +242,7 @@ Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
   attend.multiply_adds.of_squares = output.width;
   attend.forward = [=, sinks = parameters.sinks](OperatorContext& run) {
     AttentionOutput result = attention_forward(run.get(heads->rotated()), shape, run.batch(),
-                                               run.find(sinks), run.options().min_planned_rows);
+                                               run.find(sinks), run.options());
     run.set(y, std::move(result.y));
     run.set_all(statistics, std::move(result.saved));
   };
@@ -246,7 +250,7 @@ Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
     const at::Tensor mixed = run.get(y);
     heads->backward(run, attention_backward(run.gradient(y), run.get(heads->rotated()), mixed,
                                             run.get_all(statistics), shape, run.batch(),
-                                            run.find(sinks), run.options().min_planned_rows));
+                                            run.find(sinks), run.options()));
   };
   attend.memory = [=](const MicroBatchShape& size, const RecomputePolicy& policy) {
     return attention_memory(options, rotated, output, size, policy);

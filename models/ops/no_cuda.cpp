@@ -1,6 +1,7 @@
 // Replaces all CUDA operators in a build without CUDA.
 #include "models/ops/activation/activation.h"
 #include "models/ops/attention/cudnn/attention.h"
+#include "models/ops/attention/expanded_keys.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/dropout/dropout.h"
 #include "models/ops/embedding/embedding.h"
@@ -47,14 +48,23 @@ at::Tensor dora_scale_backward_cuda(const at::Tensor& /*grad_output*/, const at:
   throw_cuda_not_built("dora_scale");
 }
 
+at::Tensor expand_rows_cuda(const at::Tensor& /*heads*/, const ExpandedKeys& /*keys*/) {
+  throw_cuda_not_built("expand_rows");
+}
+
+void sum_copies_cuda(const at::Tensor& /*copies*/, const ExpandedKeys& /*keys*/,
+                     const at::Tensor& /*out*/) {
+  throw_cuda_not_built("sum_copies");
+}
+
 AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, DeviceBatch&,
-                              std::int64_t) {
+                              const OperatorOptions&) {
   throw_cuda_not_built("attention");
 }
 
 HeadGradients cudnn_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                              const std::vector<at::Tensor>&, const AttentionShape&, DeviceBatch&,
-                             std::int64_t) {
+                             const OperatorOptions&) {
   throw_cuda_not_built("attention");
 }
 

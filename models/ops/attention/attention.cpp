@@ -17,15 +17,16 @@ namespace {
 
 AttentionBackend backend_for(const at::Tensor& qkv, const AttentionShape& shape,
                              const DeviceBatch& batch) {
-  return choose_attention_backend(shape, qkv.device(), qkv.scalar_type(), batch.segments());
+  const bool has_prefixes = !batch.segments().are_sequences();
+  return choose_attention_backend(shape, qkv.device(), qkv.scalar_type(), has_prefixes);
 }
 
 AttentionOutput forward_of(AttentionBackend backend, const at::Tensor& qkv,
                            const AttentionShape& shape, DeviceBatch& batch,
-                           std::int64_t min_planned_rows) {
+                           const OperatorOptions& options) {
   switch (backend) {
     case AttentionBackend::kCudnn:
-      return cudnn_forward(qkv, shape, batch, min_planned_rows);
+      return cudnn_forward(qkv, shape, batch, options);
     case AttentionBackend::kFlash:
       return flash_forward(qkv, shape, batch);
     case AttentionBackend::kPlain:
@@ -42,27 +43,27 @@ at::Tensor of_sequence(const at::Tensor& logsumexp, std::int64_t length) {
 
 // float32 [T, H]. A view when the backend has all sequences in one tensor.
 at::Tensor logsumexps_by_token(AttentionBackend backend, const std::vector<at::Tensor>& saved,
-                               const DeviceBatch& batch) {
+                               DeviceBatch& batch) {
   if (backend == AttentionBackend::kFlash) return saved[0].transpose(0, 1);
   if (backend != AttentionBackend::kReference) return saved[0];
   std::vector<at::Tensor> sequences;
-  for_each_segment(batch, /*parallel=*/false, [&](auto index, const AttentionSegment& segment) {
+  for_each_sequence(batch, /*parallel=*/false, [&](auto index, const KernelSequence& rows) {
     const at::Tensor& logsumexp = saved[static_cast<std::size_t>(index)];
-    sequences.push_back(of_sequence(logsumexp, segment.rows.size()));
+    sequences.push_back(of_sequence(logsumexp, rows.queries.size()));
   });
   return sequences.empty() ? at::Tensor() : at::cat(sequences);
 }
 
 void add_sinks(AttentionBackend backend, const AttentionOutput& output, const AttentionShape& shape,
-               const DeviceBatch& batch, const at::Tensor& sinks) {
+               DeviceBatch& batch, const at::Tensor& sinks) {
   const at::Tensor y = output.y.view({output.y.size(0), shape.num_heads, shape.head_dim});
   if (backend != AttentionBackend::kReference) {
     return add_sinks_(y, logsumexps_by_token(backend, output.saved, batch), sinks);
   }
-  for_each_segment(batch, y.is_cpu(), [&](auto index, const AttentionSegment& segment) {
+  for_each_sequence(batch, y.is_cpu(), [&](auto index, const KernelSequence& rows) {
     const at::Tensor& sums = output.saved[static_cast<std::size_t>(index)];
-    const std::int64_t length = segment.rows.size();
-    add_sinks_(y.narrow(0, segment.rows.begin, length), of_sequence(sums, length), sinks);
+    const std::int64_t length = rows.queries.size();
+    add_sinks_(y.narrow(0, rows.queries.begin, length), of_sequence(sums, length), sinks);
   });
 }
 
@@ -70,9 +71,9 @@ void add_sinks(AttentionBackend backend, const AttentionOutput& output, const At
 
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
                                   DeviceBatch& batch, const Parameter* sinks,
-                                  std::int64_t min_planned_rows) {
+                                  const OperatorOptions& options) {
   const AttentionBackend backend = backend_for(qkv, shape, batch);
-  AttentionOutput output = forward_of(backend, qkv, shape, batch, min_planned_rows);
+  AttentionOutput output = forward_of(backend, qkv, shape, batch, options);
   if (sinks != nullptr) add_sinks(backend, output, shape, batch, sinks->value);
   return output;
 }
@@ -80,7 +81,7 @@ AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& s
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, DeviceBatch& batch,
-                                 const Parameter* sinks, std::int64_t min_planned_rows) {
+                                 const Parameter* sinks, const OperatorOptions& options) {
   const AttentionBackend backend = backend_for(qkv, shape, batch);
   if (sinks != nullptr && sinks->grad.defined()) {
     const auto by_head = [&](const at::Tensor& rows) {
@@ -92,7 +93,7 @@ HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor
   }
   switch (backend) {
     case AttentionBackend::kCudnn:
-      return cudnn_backward(grad_output, qkv, y, saved, shape, batch, min_planned_rows);
+      return cudnn_backward(grad_output, qkv, y, saved, shape, batch, options);
     case AttentionBackend::kFlash:
       return flash_backward(grad_output, qkv, y, saved, shape, batch);
     case AttentionBackend::kPlain:

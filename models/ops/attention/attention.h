@@ -8,7 +8,9 @@
 // qkv is [T, num_heads + 2 num_kv_heads, D], the query, key and value heads in this order. o is [T,
 // num_heads D]. Both are float32 or bfloat16, and softmax is float32. Boundaries come from
 // cu_seqlens. No sequence attends to another one, which includes the dummy sequence of the padding.
-// A batch whose segments have prefixes is served by `plain` alone.
+// A segment may have a prefix: rows of other segments that its queries see before their own
+// (framework/data/attention_segment.h). The kernels below see copies of its keys (expanded_keys.h),
+// except `plain`. `reference` serves prefixes on the CPU alone.
 // Operations: 2 h D sum(L^2) forward, 5/2 of it backward. Backends (backends.h chooses; all support
 // sinks):
 //    cudnn      bfloat16 on CUDA, D a multiple of 16 up to 256: cuDNN's fused kernels for packed
@@ -64,16 +66,15 @@ struct HeadGradients {
   at::Tensor value;  // [T, num_kv_heads, D]
 };
 
-// `sinks` [num_heads] may be null. `min_planned_rows`: OperatorOptions. Throws what
-// choose_attention_backend throws.
+// `sinks` [num_heads] may be null. Throws what choose_attention_backend throws.
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
                                   DeviceBatch& batch, const Parameter* sinks = nullptr,
-                                  std::int64_t min_planned_rows = 0);
+                                  const OperatorOptions& options = {});
 // Writes every element, and the gradient of the sinks.
 HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, DeviceBatch& batch,
                                  const Parameter* sinks = nullptr,
-                                 std::int64_t min_planned_rows = 0);
+                                 const OperatorOptions& options = {});
 
 }  // namespace packtrain

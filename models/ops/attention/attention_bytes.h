@@ -19,6 +19,9 @@ struct AttentionLoad {
   std::int64_t num_tokens = 0;
   std::int64_t num_sequences = 1;
   std::int64_t max_tokens = 0;  // of the largest batch: cuDNN's plans are built for it
+  // The same for keys where segments have prefixes (expanded_keys.h). 0: none has.
+  std::int64_t num_keys = 0;
+  std::int64_t max_keys = 0;
 };
 
 // Throws what choose_attention_backend throws.

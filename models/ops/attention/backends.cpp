@@ -60,12 +60,14 @@ const char* attention_backend_name(AttentionBackend backend) {
 }
 
 AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
-                                          at::ScalarType dtype) {
+                                          at::ScalarType dtype, bool has_prefixes) {
   const bool fused = device.is_cuda() && dtype == at::kBFloat16;
+  const bool reference_serves = !has_prefixes || device.is_cpu();
   switch (shape.backend) {
     case AttentionBackend::kAuto:
       if (fused) return fastest(shape);
-      return is_plainly_causal(shape) ? AttentionBackend::kReference : AttentionBackend::kPlain;
+      return is_plainly_causal(shape) && reference_serves ? AttentionBackend::kReference
+                                                          : AttentionBackend::kPlain;
     case AttentionBackend::kCudnn:
       if (!fused || !cudnn_serves(shape)) {
         reject_shape(
@@ -86,21 +88,12 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
       return AttentionBackend::kFlash;
     case AttentionBackend::kReference:
       if (!is_plainly_causal(shape)) reject_shape(shape, "neither window nor soft-cap");
+      if (!reference_serves) reject_shape(shape, "segments without prefixes on CUDA");
       return AttentionBackend::kReference;
     case AttentionBackend::kPlain:
       break;
   }
   return AttentionBackend::kPlain;
-}
-
-AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
-                                          at::ScalarType dtype, const AttentionSegments& segments) {
-  const AttentionBackend backend = choose_attention_backend(shape, device, dtype);
-  if (segments.are_sequences() || backend == AttentionBackend::kPlain) return backend;
-  if (shape.backend == AttentionBackend::kAuto && device.is_cpu()) return AttentionBackend::kPlain;
-  const std::string name = attention_backend_name(backend);
-  segments.require_sequences(("attention: backend " + name).c_str());
-  return backend;
 }
 
 }  // namespace packtrain

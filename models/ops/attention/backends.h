@@ -18,20 +18,16 @@
 
 #include <cstdint>
 
-#include "framework/data/attention_segment.h"
 #include "models/ops/attention/attention.h"
 
 namespace packtrain {
 
 // Never returns kAuto. A `shape.backend` other than kAuto is used as given. Throws Error(kConfig),
 // which names the shape and what is supported, when no backend supports it.
+// All serve segments with prefixes, except kReference on CUDA. With kAuto and `has_prefixes` the
+// plain formula serves them there.
 AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
-                                          at::ScalarType dtype);
-
-// The backend for a batch of these segments. Only the plain formula serves segments with a prefix,
-// on the CPU or where `shape.backend` is kPlain. Elsewhere throws Error(kInternal).
-AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Device device,
-                                          at::ScalarType dtype, const AttentionSegments& segments);
+                                          at::ScalarType dtype, bool has_prefixes = false);
 
 // True when cuDNN has forward and backward for heads of this width on GPUs of this major compute
 // capability. Widths that are multiples of 8 but not of 16 would work, but the workspace of their

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "models/ops/attention/heads.h"
+#include "models/ops/attention/packed_heads.h"
 
 namespace packtrain {
 namespace {
@@ -18,11 +18,11 @@ std::optional<std::int64_t> keys_before(const AttentionShape& shape) {
 }  // namespace
 
 AttentionOutput flash_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              const DeviceBatch& batch) {
-  const Heads heads = split_heads(qkv, shape);
+                              DeviceBatch& batch) {
+  const PackedHeads in = packed_heads(qkv, shape, batch);
   auto [y, logsumexp, random_state, unused, mask] = at::_flash_attention_forward(
-      heads.query, heads.key, heads.value, batch.cu_seqlens, batch.cu_seqlens, batch.max_seqlen,
-      batch.max_seqlen, /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false,
+      in.heads.query, in.heads.key, in.heads.value, in.cu_queries, in.cu_keys, in.max_queries,
+      in.max_keys, /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false,
       attention_scale(shape), keys_before(shape));
   return {y.reshape({qkv.size(0), shape.num_heads * shape.head_dim}),
           {logsumexp, random_state, unused}};
@@ -30,14 +30,15 @@ AttentionOutput flash_forward(const at::Tensor& qkv, const AttentionShape& shape
 
 HeadGradients flash_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                             const AttentionShape& shape, const DeviceBatch& batch) {
-  const Heads heads = split_heads(qkv, shape);
+                             const AttentionShape& shape, DeviceBatch& batch) {
+  PackedHeads in = packed_heads(qkv, shape, batch);
+  const at::Tensor query = in.heads.query;
   const auto [grad_query, grad_key, grad_value] = at::_flash_attention_backward(
-      grad_output.view_as(heads.query), heads.query, heads.key, heads.value, y.view_as(heads.query),
-      saved[0], batch.cu_seqlens, batch.cu_seqlens, batch.max_seqlen, batch.max_seqlen,
-      /*dropout_p=*/0.0, /*is_causal=*/true, saved[1], saved[2], attention_scale(shape),
-      keys_before(shape));
-  return {grad_query, grad_key, grad_value};
+      grad_output.view_as(query), query, in.heads.key, in.heads.value, y.view_as(query), saved[0],
+      in.cu_queries, in.cu_keys, in.max_queries, in.max_keys, /*dropout_p=*/0.0,
+      /*is_causal=*/true, saved[1], saved[2], attention_scale(shape), keys_before(shape));
+  in.heads = {};  // frees the copies before those of the gradients are summed
+  return gradients_of_rows({grad_query, grad_key, grad_value}, in);
 }
 
 }  // namespace packtrain

@@ -6,9 +6,9 @@
 namespace packtrain {
 
 AttentionOutput flash_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              const DeviceBatch& batch);
+                              DeviceBatch& batch);
 HeadGradients flash_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                             const AttentionShape& shape, const DeviceBatch& batch);
+                             const AttentionShape& shape, DeviceBatch& batch);
 
 }  // namespace packtrain

@@ -5,12 +5,14 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <tuple>
 
-#include "models/ops/attention/heads.h"
+#include "models/ops/attention/packed_heads.h"
 #include "models/ops/attention/segments.h"
 
 namespace packtrain {
@@ -37,17 +39,34 @@ at::Tensor sum_heads(const at::Tensor& x, std::int64_t times) {
 }
 
 struct SequenceHeads {
-  at::Tensor query;  // all are [1, num_heads, L, D]
+  at::Tensor query;  // all are [1, num_heads, queries or keys, D]
   at::Tensor key;
   at::Tensor value;
+  // [queries, keys], added to the scores. Undefined: as many keys as queries, causal.
+  std::optional<at::Tensor> mask;
+
+  bool is_causal() const { return !mask.has_value(); }
 };
 
-SequenceHeads sequence_heads(const Heads& heads, const AttentionShape& shape, std::int64_t begin,
-                             std::int64_t length) {
+// 0 where a query sees a key, else -infinity: the last query sees the last key.
+at::Tensor shifted_mask(std::int64_t num_queries, std::int64_t num_keys,
+                        const at::TensorOptions& options) {
+  return at::full({num_queries, num_keys}, -std::numeric_limits<double>::infinity(), options)
+      .triu(num_keys - num_queries + 1);
+}
+
+SequenceHeads sequence_heads(const Heads& heads, const AttentionShape& shape,
+                             const KernelSequence& rows) {
+  const auto& [queries, keys] = rows;
   const std::int64_t times = shape.num_heads / shape.num_kv_heads;
-  return {sequence(heads.query, begin, length),
-          repeat_heads(sequence(heads.key, begin, length), times),
-          repeat_heads(sequence(heads.value, begin, length), times)};
+  SequenceHeads in = {sequence(heads.query, queries.begin, queries.size()),
+                      repeat_heads(sequence(heads.key, keys.begin, keys.size()), times),
+                      repeat_heads(sequence(heads.value, keys.begin, keys.size()), times),
+                      {}};
+  if (keys.size() > queries.size()) {
+    in.mask = shifted_mask(queries.size(), keys.size(), heads.query.options());
+  }
+  return in;
 }
 
 struct SequenceOutput {
@@ -59,7 +78,7 @@ SequenceOutput sequence_forward(const SequenceHeads& in, double scale) {
   SequenceOutput out;
   if (in.query.is_cpu()) {
     std::tie(out.y, out.logsumexp) = at::_scaled_dot_product_flash_attention_for_cpu(
-        in.query, in.key, in.value, /*dropout_p=*/0.0, /*is_causal=*/true, std::nullopt, scale);
+        in.query, in.key, in.value, /*dropout_p=*/0.0, in.is_causal(), in.mask, scale);
   } else {
     std::tie(out.y, out.logsumexp, std::ignore, std::ignore) =
         at::_scaled_dot_product_efficient_attention(in.query, in.key, in.value, std::nullopt,
@@ -76,7 +95,7 @@ HeadGradients sequence_backward(const at::Tensor& grad_output, const SequenceHea
     std::tie(grad.query, grad.key, grad.value) =
         at::_scaled_dot_product_flash_attention_for_cpu_backward(
             grad_output, in.query, in.key, in.value, out.y, out.logsumexp, /*dropout_p=*/0.0,
-            /*is_causal=*/true, std::nullopt, scale);
+            in.is_causal(), in.mask, scale);
   } else {
     const at::Tensor no_random_state = at::empty({}, at::TensorOptions(at::kLong));
     std::tie(grad.query, grad.key, grad.value, std::ignore) =
@@ -91,16 +110,14 @@ HeadGradients sequence_backward(const at::Tensor& grad_output, const SequenceHea
 }  // namespace
 
 AttentionOutput per_sequence_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                                     const DeviceBatch& batch) {
-  const Heads heads = split_heads(qkv, shape);
+                                     DeviceBatch& batch) {
+  const Heads heads = packed_heads(qkv, shape, batch).heads;
   const at::Tensor y = at::empty({qkv.size(0), shape.num_heads, shape.head_dim}, qkv.options());
-  std::vector<at::Tensor> logsumexps(static_cast<std::size_t>(batch.segments().size()));
-  for_each_segment(batch, qkv.is_cpu(), [&](auto index, const AttentionSegment& segment) {
-    const std::int64_t begin = segment.rows.begin;
-    const std::int64_t length = segment.rows.size();
-    const SequenceHeads in = sequence_heads(heads, shape, begin, length);
+  std::vector<at::Tensor> logsumexps(static_cast<std::size_t>(num_sequences(batch)));
+  for_each_sequence(batch, qkv.is_cpu(), [&](auto index, const KernelSequence& rows) {
+    const SequenceHeads in = sequence_heads(heads, shape, rows);
     const SequenceOutput out = sequence_forward(in, attention_scale(shape));
-    sequence(y, begin, length).copy_(out.y);
+    sequence(y, rows.queries.begin, rows.queries.size()).copy_(out.y);
     logsumexps[index] = out.logsumexp;
   });
   return {y.view({qkv.size(0), shape.num_heads * shape.head_dim}), std::move(logsumexps)};
@@ -108,26 +125,26 @@ AttentionOutput per_sequence_forward(const at::Tensor& qkv, const AttentionShape
 
 HeadGradients per_sequence_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                                     const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                                    const AttentionShape& shape, const DeviceBatch& batch) {
-  const Heads heads = split_heads(qkv, shape);
+                                    const AttentionShape& shape, DeviceBatch& batch) {
+  const PackedHeads packed = packed_heads(qkv, shape, batch);
+  const Heads& heads = packed.heads;
   const at::Tensor y_heads = y.view_as(heads.query);
   const at::Tensor grad_heads = grad_output.view_as(heads.query);
   const HeadGradients grad = {at::empty(heads.query.sizes(), qkv.options()),
                               at::empty(heads.key.sizes(), qkv.options()),
                               at::empty(heads.value.sizes(), qkv.options())};
   const std::int64_t times = shape.num_heads / shape.num_kv_heads;
-  for_each_segment(batch, qkv.is_cpu(), [&](auto index, const AttentionSegment& segment) {
-    const std::int64_t begin = segment.rows.begin;
-    const std::int64_t length = segment.rows.size();
-    const SequenceHeads in = sequence_heads(heads, shape, begin, length);
-    const SequenceOutput out = {sequence(y_heads, begin, length), saved[index]};
-    const HeadGradients in_grad =
-        sequence_backward(sequence(grad_heads, begin, length), in, out, attention_scale(shape));
-    sequence(grad.query, begin, length).copy_(in_grad.query);
-    sequence(grad.key, begin, length).copy_(sum_heads(in_grad.key, times));
-    sequence(grad.value, begin, length).copy_(sum_heads(in_grad.value, times));
+  for_each_sequence(batch, qkv.is_cpu(), [&](auto index, const KernelSequence& rows) {
+    const auto& [queries, keys] = rows;
+    const SequenceHeads in = sequence_heads(heads, shape, rows);
+    const SequenceOutput out = {sequence(y_heads, queries.begin, queries.size()), saved[index]};
+    const HeadGradients in_grad = sequence_backward(
+        sequence(grad_heads, queries.begin, queries.size()), in, out, attention_scale(shape));
+    sequence(grad.query, queries.begin, queries.size()).copy_(in_grad.query);
+    sequence(grad.key, keys.begin, keys.size()).copy_(sum_heads(in_grad.key, times));
+    sequence(grad.value, keys.begin, keys.size()).copy_(sum_heads(in_grad.value, times));
   });
-  return grad;
+  return gradients_of_rows(grad, packed);
 }
 
 }  // namespace packtrain

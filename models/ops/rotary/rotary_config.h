@@ -21,6 +21,10 @@ struct RotaryScaling {
   std::vector<double> short_factors;  // longrope, [rotary_dim / 2]: for examples of at most
   std::vector<double> long_factors;   // original_max_positions tokens, and for longer ones
 
+  // True where frequencies differ between sequences by their length. Sequences of several lengths
+  // then cannot share rows.
+  bool depends_on_length() const { return kind == Kind::kDynamic || kind == Kind::kLongRope; }
+
   bool operator==(const RotaryScaling&) const = default;
 };
 

@@ -95,10 +95,6 @@ double frequency_of(const RotaryConfig& config, std::int64_t i, std::int64_t dim
   return plain;
 }
 
-bool depends_on_length(const RotaryScaling& scaling) {
-  return scaling.kind == Kind::kDynamic || scaling.kind == Kind::kLongRope;
-}
-
 std::int64_t next_id() {
   static std::atomic<std::int64_t> last = 0;
   return ++last;
@@ -183,7 +179,7 @@ at::Tensor RotaryFrequencies::by_token(const DeviceBatch& batch) const {
 }
 
 at::Tensor RotaryFrequencies::of(DeviceBatch& batch) const {
-  if (!depends_on_length(config_.scaling)) return constants(batch.position_ids.device());
+  if (!config_.scaling.depends_on_length()) return constants(batch.position_ids.device());
   at::Tensor& made = batch.state.token_frequencies[id_];
   if (!made.defined()) made = by_token(batch);
   return made;

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "framework/core/error.h"
-#include "models/ops/attention/backends.h"
+#include "framework/core/file.h"
+#include "models/families/family.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
 #include "tests/models/variants.h"
@@ -60,11 +63,6 @@ DeviceBatch batch_of(const std::vector<Part>& parts) {
   return batch;
 }
 
-bool depends_on_length(const RotaryScaling& scaling) {
-  return scaling.kind == RotaryScaling::Kind::kDynamic ||
-         scaling.kind == RotaryScaling::Kind::kLongRope;
-}
-
 Ids joined(const std::vector<Ids>& parts) {
   Ids all;
   for (const Ids& part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -73,7 +71,10 @@ Ids joined(const std::vector<Ids>& parts) {
 
 // Two answers to a prompt, a second turn after the first answer, and a document alone.
 struct Branches {
-  Sequences ids = random_sequences({7, 5, 9, 4, 6}, 61);
+  explicit Branches(std::int64_t vocab_size = 61)
+      : ids(random_sequences({7, 5, 9, 4, 6}, static_cast<std::int32_t>(vocab_size))) {}
+
+  Sequences ids;
   const Ids& prompt = ids.ids[0];
   const Ids& first = ids.ids[1];
   const Ids& second = ids.ids[2];
@@ -95,23 +96,71 @@ struct Branches {
   }
 };
 
+// Two groups as the collators lay them out: the first branch follows its prefix.
+struct Pairs {
+  explicit Pairs(std::int64_t vocab_size = 61)
+      : ids(random_sequences({8, 5, 9, 3, 1, 12}, static_cast<std::int32_t>(vocab_size))) {}
+
+  Sequences ids;
+
+  DeviceBatch shared() const {
+    const auto& part = ids.ids;
+    return batch_of({{part[0], 8},
+                     {part[1], 0, {{0, 8}}},
+                     {part[2], 0, {{0, 8}}},
+                     {part[3], 3},
+                     {part[5], 0, {{22, 25}}},
+                     {part[4], 0, {{22, 25}}}});
+  }
+  DeviceBatch copied() const {
+    const auto& part = ids.ids;
+    return batch_of({{joined({part[0], part[1]}), 8},
+                     {joined({part[0], part[2]}), 8},
+                     {joined({part[3], part[5]}), 3},
+                     {joined({part[3], part[4]}), 3}});
+  }
+};
+
+void expect_same(const DecoderConfig& config, DeviceBatch copied, DeviceBatch shared) {
+  TestModel model(config, {}, at::TensorOptions(at::kFloat));
+  const TestModel::Result want = model.train(copied);
+  const TestModel::Result found = model.train(shared);
+  constexpr double kTolerance = 2e-5;
+  expect_close(found.loss, want.loss, kTolerance, "loss");
+  for (const auto& [parameter, grad] : want.grads) {
+    expect_close(found.grads.at(parameter), grad, kTolerance, parameter);
+  }
+}
+
 TEST(SharedPrefix, GivesTheLossAndGradientsOfCopies) {
-  const Branches branches;
   int num_variants = 0;
-  for (const auto& [name, config] : attention_variants()) {
-    if (depends_on_length(config.rotary.scaling)) continue;
+  for (auto& [name, config] : decoder_variants()) {
+    if (config.rotary.scaling.depends_on_length()) continue;
+    config.experts.auxiliary_loss = 0;  // is of all rows, and there are fewer
     SCOPED_TRACE(name);
     ++num_variants;
-    TestModel model(config, {}, at::TensorOptions(at::kFloat));
-    const TestModel::Result copied = model.train(branches.copied());
-    const TestModel::Result shared = model.train(branches.shared());
-    constexpr double kTolerance = 2e-5;
-    expect_close(shared.loss, copied.loss, kTolerance, "loss");
-    for (const auto& [parameter, grad] : copied.grads) {
-      expect_close(shared.grads.at(parameter), grad, kTolerance, parameter);
+    expect_same(config, Branches().copied(), Branches().shared());
+    expect_same(config, Pairs().copied(), Pairs().shared());
+  }
+  EXPECT_GT(num_variants, 10);
+}
+
+// Windows are as short as the batches.
+TEST(SharedPrefix, GivesTheLossAndGradientsOfCopiesInEveryFamily) {
+  for (const Family& family : families()) {
+    const std::string path =
+        std::string(FAMILY_SAMPLES) + "/" + std::string(family.model_type) + ".json";
+    for (const auto& sample : nlohmann::json::parse(read_text(path, ErrorCategory::kInternal))) {
+      DecoderConfig config = parse_decoder_config(sample.dump());
+      if (config.rotary.scaling.depends_on_length()) continue;
+      config.experts.auxiliary_loss = 0;
+      for (LayerPattern& layer : config.layers) {
+        if (!layer.attention.is_full()) layer.attention.window = 5;
+      }
+      SCOPED_TRACE(sample.dump());
+      expect_same(config, Pairs(config.vocab_size).copied(), Pairs(config.vocab_size).shared());
     }
   }
-  EXPECT_GT(num_variants, 2);
 }
 
 TEST(SharedPrefix, IsRefusedByRotaryPositionsThatDependOnTheLength) {
@@ -122,23 +171,6 @@ TEST(SharedPrefix, IsRefusedByRotaryPositionsThatDependOnTheLength) {
   TestModel model(config, {}, at::TensorOptions(at::kFloat));
   model.train(Branches().copied());
   EXPECT_THROW(model.train(Branches().shared()), Error);
-}
-
-TEST(SharedPrefix, IsServedByThePlainFormulaAlone) {
-  const DeviceBatch shared = Branches().shared();
-  const DeviceBatch copied = Branches().copied();
-  AttentionShape shape{4, 2, 64};
-  const auto choose = [&](const DeviceBatch& batch, at::DeviceType device) {
-    return choose_attention_backend(shape, at::Device(device), at::kFloat, batch.segments());
-  };
-  EXPECT_EQ(choose(copied, at::kCPU), AttentionBackend::kReference);
-  EXPECT_EQ(choose(shared, at::kCPU), AttentionBackend::kPlain);
-  EXPECT_EQ(choose(copied, at::kCUDA), AttentionBackend::kReference);
-  EXPECT_THROW(choose(shared, at::kCUDA), Error);
-  shape.backend = AttentionBackend::kReference;
-  EXPECT_THROW(choose(shared, at::kCPU), Error);
-  shape.backend = AttentionBackend::kPlain;
-  EXPECT_EQ(choose(shared, at::kCUDA), AttentionBackend::kPlain);
 }
 
 }  // namespace

@@ -106,6 +106,53 @@ TEST_F(CudnnAttention, AsksForTheWorkspaceThatIsPlanned) {
   }
 }
 
+TEST_F(CudnnAttention, AsksForThePlannedWorkspaceWithPrefixes) {
+  for (const auto& [heads, kv_heads, head_dim] :
+       {std::array{32, 8, 128}, {16, 16, 128}, {14, 2, 64}, {16, 4, 96}}) {
+    const AttentionShape shape{heads, kv_heads, head_dim};
+    constexpr std::int64_t kTokens = 16384;
+    for (const std::int64_t num_keys : {17000, 40000}) {
+      const AttentionBucket bucket = attention_bucket(90, 4096, kTokens, num_keys);
+      const std::int64_t asked = cudnn_workspace_bytes(bucket, shape, true, on_.device);
+      const AttentionLoad load = {.num_tokens = kTokens, .num_sequences = 90, .num_keys = num_keys};
+      const std::int64_t copies = 2 * num_keys * 2 * kv_heads * head_dim * 2;
+      const std::int64_t planned =
+          attention_backward_bytes(shape, load, at::kCUDA, at::kBFloat16).workspace - copies;
+      EXPECT_LE(asked, planned) << heads << "/" << kv_heads << " x " << head_dim;
+      EXPECT_GE(asked, planned - (5 << 18)) << heads << "/" << kv_heads << " x " << head_dim;
+    }
+  }
+}
+
+// A soft cap is a function of the scores, which also applies the masks.
+TEST_F(CudnnAttention, ServesPrefixesWithSoftCapsAndWindows) {
+  const std::vector<SegmentPart> parts = {{300}, {200, {{0, 300}}}, {70, {{0, 300}}}, {33}};
+  for (const std::int64_t head_dim : {64, 128, 256}) {
+    for (const std::int64_t window : {0, 100, 350}) {
+      const AttentionShape shape = {4, 2, head_dim, 0, {window}, AttentionBackend::kCudnn, 5.0};
+      DeviceBatch batch = segment_batch(parts, on_.device);
+      const at::Tensor qkv = random({603, 8, head_dim});
+      const at::Tensor grad = random({603, 4 * head_dim});
+      expect_close_by_rows(run_attention(on_, qkv, grad, shape, batch),
+                           attention_formula(qkv, grad, shape, batch.segments()), on_.tolerance,
+                           std::to_string(head_dim) + ", " + std::to_string(window));
+    }
+  }
+}
+
+TEST_F(CudnnAttention, ServesPrefixesInEveryBucket) {
+  const std::vector<SegmentPart> parts = {{300}, {200, {{0, 300}}}, {70, {{0, 300}}}, {33}};
+  DeviceBatch batch = segment_batch(parts, on_.device);
+  const at::Tensor qkv = random({603, 12, 64});
+  const at::Tensor grad = random({603, 8 * 64});
+  const AttentionResult want = attention_formula(qkv, grad, shape_, batch.segments());
+  for (const AttentionBucket& bucket :
+       {AttentionBucket{3, 500, 603, 903}, {16, 1024, 2048, 2048}, {256, 4096, 8192, 16384}}) {
+    expect_close_by_rows(run_at(bucket, qkv, grad, batch), want, on_.tolerance,
+                         std::to_string(bucket.num_sequences));
+  }
+}
+
 TEST_F(CudnnAttention, APlanServesOtherBoundaries) {
   const at::Tensor qkv = random({1000, 12, 64});
   const at::Tensor grad = random({1000, 8 * 64});

@@ -5,6 +5,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -12,18 +13,53 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace packtrain {
 namespace {
 
-// The index of each token's sequence, int32 [T].
-at::Tensor sequence_of_tokens(const std::vector<std::int32_t>& lengths, at::Device device) {
-  std::vector<std::int32_t> sequences;
+// bool [count, T]: true where a query, begin + the row's index, does not see a key (the column).
+using UnseenKeys = std::function<at::Tensor(std::int64_t begin, std::int64_t count)>;
+
+UnseenKeys unseen_in_sequences(const std::vector<std::int32_t>& lengths,
+                               const AttentionPattern& pattern, at::Device device) {
+  std::vector<std::int32_t> of_rows;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    sequences.insert(sequences.end(), lengths[i], static_cast<std::int32_t>(i));
+    of_rows.insert(of_rows.end(), lengths[i], static_cast<std::int32_t>(i));
   }
-  return at::tensor(sequences, at::TensorOptions(at::kInt)).to(device);
+  const at::Tensor sequences = at::tensor(of_rows, at::TensorOptions(at::kInt)).to(device);
+  const at::Tensor places = at::arange(sequences.size(0), sequences.options());
+  return [=](std::int64_t begin, std::int64_t count) {
+    const auto queries = [&](const at::Tensor& x) {
+      return x.narrow(0, begin, count).unsqueeze(1);
+    };
+    const at::Tensor distance = queries(places) - places.unsqueeze(0);
+    const at::Tensor unseen =
+        (distance < 0).logical_or(queries(sequences) != sequences.unsqueeze(0));
+    return pattern.window > 0 ? unseen.logical_or(distance >= pattern.window) : unseen;
+  };
+}
+
+UnseenKeys unseen_in_segments(const AttentionSegments& segments, const AttentionPattern& pattern,
+                              std::int64_t num_rows, at::Device device) {
+  const at::Tensor unseen = at::ones({num_rows, num_rows}, at::TensorOptions(at::kBool));
+  auto* data = unseen.data_ptr<bool>();
+  for (std::int64_t s = 0; s < segments.size(); ++s) {
+    const AttentionSegment segment = segments[s];
+    std::vector<RowRange> keys(segment.prefix.begin(), segment.prefix.end());
+    keys.push_back(segment.rows);
+    for (std::int64_t query = segment.rows.begin; query < segment.rows.end; ++query) {
+      for (const RowRange& range : keys) {
+        for (std::int64_t key = range.begin; key < range.end; ++key) {
+          if (segment.sees(query, key, pattern)) data[query * num_rows + key] = false;
+        }
+      }
+    }
+  }
+  return [all = unseen.to(device)](std::int64_t begin, std::int64_t count) {
+    return all.narrow(0, begin, count);
+  };
 }
 
 // [T, heads, D] -> [heads, T, D], each head `times` times.
@@ -41,10 +77,8 @@ struct Dense {
   at::Tensor key;
   at::Tensor value;
   at::Tensor grad_output;
-  at::Tensor sequences;  // [T]
-  at::Tensor places;     // [T]
+  UnseenKeys unseen;
   double scale = 0;
-  AttentionPattern pattern;
   double soft_cap = 0;
   at::Tensor sinks;  // [heads, 1, 1], or undefined
 };
@@ -52,12 +86,6 @@ struct Dense {
 // Rows [begin, begin + count) of y and d q; adds what they give d k and d v.
 void attend_rows(const Dense& in, std::int64_t begin, std::int64_t count, AttentionResult& out) {
   const at::Tensor query = in.query.narrow(1, begin, count);
-  const at::Tensor distance =
-      in.places.narrow(0, begin, count).unsqueeze(1) - in.places.unsqueeze(0);
-  at::Tensor unseen = (distance < 0)
-                          .logical_or(in.sequences.narrow(0, begin, count).unsqueeze(1) !=
-                                      in.sequences.unsqueeze(0));
-  if (in.pattern.window > 0) unseen = unseen.logical_or(distance >= in.pattern.window);
   at::Tensor scores = at::matmul(query, in.key.transpose(1, 2)) * in.scale;
   at::Tensor slope;
   if (in.soft_cap > 0) {
@@ -65,7 +93,7 @@ void attend_rows(const Dense& in, std::int64_t begin, std::int64_t count, Attent
     scores = shrunk * in.soft_cap;
     slope = 1 - shrunk * shrunk;
   }
-  scores.masked_fill_(unseen, -std::numeric_limits<double>::infinity());
+  scores.masked_fill_(in.unseen(begin, count), -std::numeric_limits<double>::infinity());
   at::Tensor weights;
   at::Tensor sink_weights;
   if (in.sinks.defined()) {  // one more column, without a value
@@ -116,12 +144,9 @@ void poison_device_memory(const OperatorCase& on) {
   }
 }
 
-}  // namespace
-
-AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
-                                  const AttentionShape& shape,
-                                  const std::vector<std::int32_t>& lengths,
-                                  const at::Tensor& sinks) {
+AttentionResult formula(const at::Tensor& qkv, const at::Tensor& grad_output,
+                        const AttentionShape& shape, const UnseenKeys& unseen,
+                        const at::Tensor& sinks) {
   const std::int64_t times = shape.num_heads / shape.num_kv_heads;
   const at::Tensor wide = qkv.to(at::kDouble);
   Dense in;
@@ -130,10 +155,8 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
   in.value =
       by_head(wide.narrow(1, shape.num_heads + shape.num_kv_heads, shape.num_kv_heads), times);
   in.grad_output = by_head(grad_output.view(in.query.transpose(0, 1).sizes()).to(at::kDouble), 1);
-  in.sequences = sequence_of_tokens(lengths, qkv.device());
-  in.places = at::arange(qkv.size(0), in.sequences.options());
+  in.unseen = unseen;
   in.scale = shape.scale != 0 ? shape.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
-  in.pattern = shape.pattern;
   in.soft_cap = shape.soft_cap;
   AttentionResult out = {at::zeros_like(in.query),
                          at::zeros_like(in.query),
@@ -152,6 +175,52 @@ AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_
   }
   return {by_token(out.y, 1), by_token(out.query, 1), by_token(out.key, times),
           by_token(out.value, times), out.sinks};
+}
+
+}  // namespace
+
+DeviceBatch segment_batch(const std::vector<SegmentPart>& parts, const at::Device& device) {
+  DeviceBatch batch;
+  batch.cu_seqlens_host = {0};
+  for (const SegmentPart& part : parts) {
+    const std::int32_t begin = batch.cu_seqlens_host.back();
+    const auto index = std::ssize(batch.cu_seqlens_host) - 1;
+    if (!part.prefix.empty()) batch.prefixes.push_back({index, part.prefix});
+    batch.cu_seqlens_host.push_back(begin + part.length);
+    const AttentionSegment segment = batch.segments()[index];
+    batch.max_seqlen = std::max(batch.max_seqlen, static_cast<std::int32_t>(segment.num_keys()));
+  }
+  batch.cu_seqlens = at::tensor(batch.cu_seqlens_host, at::TensorOptions(at::kInt)).to(device);
+  return batch;
+}
+
+std::vector<AttentionBackend> backends_on(const OperatorCase& on) {
+  if (on.device.is_cuda() && on.dtype == at::kBFloat16) {
+    return {AttentionBackend::kCudnn, AttentionBackend::kFlash, AttentionBackend::kReference,
+            AttentionBackend::kPlain};
+  }
+  return {AttentionBackend::kReference, AttentionBackend::kPlain};
+}
+
+std::vector<AttentionBackend> window_backends_on(const OperatorCase& on) {
+  std::vector<AttentionBackend> backends = backends_on(on);
+  std::erase(backends, AttentionBackend::kReference);
+  return backends;
+}
+
+AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
+                                  const AttentionShape& shape,
+                                  const std::vector<std::int32_t>& lengths,
+                                  const at::Tensor& sinks) {
+  const UnseenKeys unseen = unseen_in_sequences(lengths, shape.pattern, qkv.device());
+  return formula(qkv, grad_output, shape, unseen, sinks);
+}
+
+AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
+                                  const AttentionShape& shape, const AttentionSegments& segments,
+                                  const at::Tensor& sinks) {
+  const UnseenKeys unseen = unseen_in_segments(segments, shape.pattern, qkv.size(0), qkv.device());
+  return formula(qkv, grad_output, shape, unseen, sinks);
 }
 
 AttentionResult run_attention(const OperatorCase& on, const at::Tensor& qkv,

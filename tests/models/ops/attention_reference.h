@@ -19,10 +19,28 @@ struct AttentionResult {
   at::Tensor sinks = {};  // [heads], undefined without
 };
 
+// A segment of a batch of numbers alone: rows, and the rows of others that they see before.
+struct SegmentPart {
+  std::int32_t length = 0;
+  std::vector<RowRange> prefix = {};
+};
+
+// The boundaries of a batch of these segments, without tokens.
+DeviceBatch segment_batch(const std::vector<SegmentPart>& parts, const at::Device& device);
+
+// Backends that serve a case, and those of them that serve windows.
+std::vector<AttentionBackend> backends_on(const OperatorCase& on);
+std::vector<AttentionBackend> window_backends_on(const OperatorCase& on);
+
 // In float64 on the tensors' device.
 AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
                                   const AttentionShape& shape,
                                   const std::vector<std::int32_t>& lengths,
+                                  const at::Tensor& sinks = {});
+
+// The same for segments, which may have prefixes.
+AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
+                                  const AttentionShape& shape, const AttentionSegments& segments,
                                   const at::Tensor& sinks = {});
 
 // Forward and backward of the backend in `shape`, in memory full of NaN.

@@ -19,21 +19,6 @@ INSTANTIATE_TEST_SUITE_P(Devices, Attention, testing::ValuesIn(operator_cases())
 
 using Lengths = std::vector<std::int32_t>;
 
-std::vector<AttentionBackend> backends_on(const OperatorCase& on) {
-  if (on.device.is_cuda() && on.dtype == at::kBFloat16) {
-    return {AttentionBackend::kCudnn, AttentionBackend::kFlash, AttentionBackend::kReference,
-            AttentionBackend::kPlain};
-  }
-  return {AttentionBackend::kReference, AttentionBackend::kPlain};
-}
-
-// Backends that support windows.
-std::vector<AttentionBackend> window_backends_on(const OperatorCase& on) {
-  std::vector<AttentionBackend> backends = backends_on(on);
-  std::erase(backends, AttentionBackend::kReference);
-  return backends;
-}
-
 void expect_formula(const OperatorCase& on, const AttentionShape& shape, const Lengths& lengths,
                     const Parameter* sinks = nullptr) {
   DeviceBatch batch = random_batch(lengths, 50, on.device);

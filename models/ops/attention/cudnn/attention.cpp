@@ -16,7 +16,7 @@
 #include "framework/core/logging.h"
 #include "models/ops/attention/cudnn/layout.h"
 #include "models/ops/attention/cudnn/plan.h"
-#include "models/ops/attention/heads.h"
+#include "models/ops/attention/packed_heads.h"
 
 namespace packtrain {
 namespace {
@@ -35,8 +35,12 @@ CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& buck
   problem.num_sequences = bucket.num_sequences;
   problem.max_length = bucket.max_length;
   problem.num_tokens = bucket.num_tokens;
+  problem.has_prefixes = bucket.num_keys > 0;
+  problem.num_keys = problem.has_prefixes ? bucket.num_keys : bucket.num_tokens;
+  const std::int64_t key_elements = 2 * shape.num_kv_heads * shape.head_dim;
   const std::int64_t elements =
-      (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim * bucket.num_tokens;
+      std::max((shape.num_heads * shape.head_dim + key_elements) * bucket.num_tokens,
+               key_elements * bucket.num_keys);
   problem.wide_offsets = elements > std::numeric_limits<std::int32_t>::max();
   return problem;
 }
@@ -70,10 +74,11 @@ const CudnnPlan& plan_for(const CudnnProblem& problem, at::Device device) {
   const std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   log_debug(
-      "attention: cuDNN {} plan for {} sequences of up to {}, {} tokens built in {:.0f} ms, "
-      "workspace {} MiB",
+      "attention: cuDNN {} plan for {} sequences of up to {}, {} tokens and {} keys built in "
+      "{:.0f} "
+      "ms, workspace {} MiB",
       problem.backward ? "backward" : "forward", problem.num_sequences, problem.max_length,
-      problem.num_tokens, elapsed.count(), plan.workspace_bytes() >> 20);
+      problem.num_tokens, problem.num_keys, elapsed.count(), plan.workspace_bytes() >> 20);
   return plan;
 }
 
@@ -83,27 +88,38 @@ void run(const CudnnPlan& plan, const CudnnPointers& pointers, const at::Tensor&
 }
 
 // Pointers that forward and backward share.
-CudnnPointers pointers_of(const at::Tensor& qkv, const at::Tensor& y, const at::Tensor& stats,
-                          const AttentionShape& shape, const AttentionLayout& layout) {
-  const Heads heads = split_heads(qkv, shape);
+CudnnPointers pointers_of(const Heads& heads, const at::Tensor& y, const at::Tensor& stats,
+                          const AttentionLayout& layout) {
   CudnnPointers p;
   p.query = heads.query.data_ptr();
   p.key = heads.key.data_ptr();
   p.value = heads.value.data_ptr();
   p.output = y.data_ptr();
   p.stats = stats.data_ptr();
-  p.lengths = layout.lengths.data_ptr();
-  p.qkv_offsets = layout.offsets.select(0, kQkvOffsets).data_ptr();
-  p.head_offsets = layout.offsets.select(0, kHeadOffsets).data_ptr();
-  p.kv_offsets = layout.offsets.select(0, kKvOffsets).data_ptr();
-  p.stat_offsets = layout.offsets.select(0, kStatOffsetsRow).data_ptr();
+  p.query_lengths = layout.lengths.select(0, 0).data_ptr();
+  p.key_lengths = layout.lengths.select(0, 1).data_ptr();
+  p.query_offsets = layout.offsets.select(0, kQueryOffsetRow).data_ptr();
+  p.key_offsets = layout.offsets.select(0, kKeyOffsetRow).data_ptr();
+  p.head_offsets = layout.offsets.select(0, kHeadOffsetRow).data_ptr();
+  p.kv_offsets = layout.offsets.select(0, kKvOffsetRow).data_ptr();
+  p.stat_offsets = layout.offsets.select(0, kStatOffsetRow).data_ptr();
   return p;
 }
 
-AttentionBucket bucket_of(const DeviceBatch& batch, std::int64_t num_rows,
-                          std::int64_t min_planned_rows) {
-  return attention_bucket(batch.cu_seqlens.size(0) - 1, batch.max_seqlen,
-                          std::max(num_rows, min_planned_rows));
+AttentionBucket bucket_of(DeviceBatch& batch, std::int64_t num_rows,
+                          const OperatorOptions& options) {
+  const std::int64_t rows = std::max(num_rows, options.min_planned_rows);
+  if (batch.segments().are_sequences()) {
+    return attention_bucket(batch.cu_seqlens.size(0) - 1, batch.max_seqlen, rows);
+  }
+  const ExpandedKeys& keys = expanded_keys(batch);
+  return attention_bucket(keys.num_sequences(), keys.max_keys, rows,
+                          std::max(keys.num_keys(), options.min_planned_keys));
+}
+
+HeadGradients split_gradients(const at::Tensor& grad, const AttentionShape& shape) {
+  const Heads heads = split_heads(grad, shape);
+  return {heads.query, heads.key, heads.value};
 }
 
 }  // namespace
@@ -117,9 +133,10 @@ AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor
   const c10::DeviceGuard guard(qkv.device());
   const CudnnProblem problem = problem_of(shape, bucket, batch.max_seqlen, /*backward=*/false);
   const CudnnPlan& plan = plan_for(problem, qkv.device());
+  const PackedHeads in = packed_heads(qkv, shape, batch);
   const AttentionLayout& layout =
-      attention_layout(batch, shape, bucket.num_sequences, problem.wide_offsets);
-  run(plan, pointers_of(qkv, y, stats, shape, layout), qkv);
+      attention_layout(batch, in, shape, bucket.num_sequences, problem.wide_offsets);
+  run(plan, pointers_of(in.heads, y, stats, layout), qkv);
   return {y, {stats}};
 }
 
@@ -127,42 +144,43 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
                                 const at::Tensor& qkv, const at::Tensor& y,
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
                                 DeviceBatch& batch) {
-  const std::int64_t num_tokens = qkv.size(0);
-  const auto empty_heads = [&](std::int64_t num_heads) {
-    return at::empty({num_tokens, num_heads, shape.head_dim}, qkv.options());
-  };
+  if (qkv.size(0) == 0) return split_gradients(at::empty_like(qkv), shape);
+  const c10::DeviceGuard guard(qkv.device());
+  const PackedHeads in = packed_heads(qkv, shape, batch);
+  const auto empty_keys = [&] { return at::empty(in.heads.key.sizes(), qkv.options()); };
   // Stores dq in the layout of q (cudnn_plan.h says why), but not dk and dv. For those cuDNN has a
   // copy of all query heads in its workspace, with a stride num_heads / num_kv_heads times as
   // large.
-  HeadGradients grad = {at::empty_like(qkv).narrow(1, 0, shape.num_heads),
-                        empty_heads(shape.num_kv_heads), empty_heads(shape.num_kv_heads)};
-  if (num_tokens == 0) return grad;
-  const c10::DeviceGuard guard(qkv.device());
+  const HeadGradients in_qkv = split_gradients(at::empty_like(qkv), shape);
+  const HeadGradients grad = {in_qkv.query, empty_keys(), empty_keys()};
   const CudnnProblem problem = problem_of(shape, bucket, batch.max_seqlen, /*backward=*/true);
   const CudnnPlan& plan = plan_for(problem, qkv.device());
   const AttentionLayout& layout =
-      attention_layout(batch, shape, bucket.num_sequences, problem.wide_offsets);
+      attention_layout(batch, in, shape, bucket.num_sequences, problem.wide_offsets);
   const at::Tensor dense_grad = grad_output.contiguous();
-  CudnnPointers pointers = pointers_of(qkv, y, saved[0], shape, layout);
+  CudnnPointers pointers = pointers_of(in.heads, y, saved[0], layout);
   pointers.grad_output = dense_grad.data_ptr();
   pointers.grad_query = grad.query.data_ptr();
   pointers.grad_key = grad.key.data_ptr();
   pointers.grad_value = grad.value.data_ptr();
   run(plan, pointers, qkv);
-  return grad;
+  if (in.expanded == nullptr) return grad;
+  sum_copies(grad.key, *in.expanded, in_qkv.key);
+  sum_copies(grad.value, *in.expanded, in_qkv.value);
+  return in_qkv;
 }
 
 AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              DeviceBatch& batch, std::int64_t min_planned_rows) {
-  return cudnn_forward_at(bucket_of(batch, qkv.size(0), min_planned_rows), qkv, shape, batch);
+                              DeviceBatch& batch, const OperatorOptions& options) {
+  return cudnn_forward_at(bucket_of(batch, qkv.size(0), options), qkv, shape, batch);
 }
 
 HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
                              const AttentionShape& shape, DeviceBatch& batch,
-                             std::int64_t min_planned_rows) {
-  return cudnn_backward_at(bucket_of(batch, qkv.size(0), min_planned_rows), grad_output, qkv, y,
-                           saved, shape, batch);
+                             const OperatorOptions& options) {
+  return cudnn_backward_at(bucket_of(batch, qkv.size(0), options), grad_output, qkv, y, saved,
+                           shape, batch);
 }
 
 std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,

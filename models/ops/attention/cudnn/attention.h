@@ -10,11 +10,11 @@ namespace packtrain {
 // saved: {stats}. The workspace is a tensor of the caching allocator. It has the same size at every
 // call of a bucket.
 AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,
-                              DeviceBatch& batch, std::int64_t min_planned_rows);
+                              DeviceBatch& batch, const OperatorOptions& options);
 HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qkv,
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
                              const AttentionShape& shape, DeviceBatch& batch,
-                             std::int64_t min_planned_rows);
+                             const OperatorOptions& options);
 
 // The same with the plan of this bucket, which must be large enough. For comparisons.
 AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor& qkv,

@@ -18,12 +18,13 @@ struct AttentionBucket {
   std::int64_t num_sequences = 0;
   std::int64_t max_length = 0;  // of a sequence
   std::int64_t num_tokens = 0;
+  std::int64_t num_keys = 0;  // of a batch with prefixes, copies included; 0: has no prefixes
 
   friend bool operator==(const AttentionBucket&, const AttentionBucket&) = default;
 };
 
-// Returns the smallest bucket that holds a batch.
+// Returns the smallest bucket that holds a batch. `max_length` is that of its keys.
 AttentionBucket attention_bucket(std::int64_t num_sequences, std::int64_t max_length,
-                                 std::int64_t num_tokens);
+                                 std::int64_t num_tokens, std::int64_t num_keys = 0);
 
 }  // namespace packtrain

@@ -19,8 +19,9 @@ bool serves(const AttentionLayout& layout, const AttentionShape& shape, std::int
 
 }  // namespace
 
-const AttentionLayout& attention_layout(DeviceBatch& batch, const AttentionShape& shape,
-                                        std::int64_t num_sequences, bool wide_offsets) {
+const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& in,
+                                        const AttentionShape& shape, std::int64_t num_sequences,
+                                        bool wide_offsets) {
   const at::ScalarType offset_type = wide_offsets ? at::kLong : at::kInt;
   if (batch.state.attention_layout != nullptr &&
       serves(*batch.state.attention_layout, shape, num_sequences, offset_type)) {
@@ -32,25 +33,26 @@ const AttentionLayout& attention_layout(DeviceBatch& batch, const AttentionShape
   layout->num_kv_heads = shape.num_kv_heads;
   layout->head_dim = shape.head_dim;
   layout->num_sequences = num_sequences;
-  const at::TensorOptions options = batch.cu_seqlens.options();
-  layout->lengths = at::empty({num_sequences}, options);
-  layout->offsets =
-      at::empty({4, (num_sequences / kAlignment + 1) * kAlignment}, options.dtype(offset_type));
+  const at::TensorOptions options = in.cu_queries.options();
+  const std::int64_t stride = (num_sequences / kAlignment + 1) * kAlignment;
+  layout->lengths = at::empty({2, stride}, options);
+  layout->offsets = at::empty({kNumOffsets, stride}, options.dtype(offset_type));
 
   AttentionLayoutArguments arguments;
-  arguments.cu_seqlens = batch.cu_seqlens.const_data_ptr<std::int32_t>();
-  arguments.num_in_batch = batch.cu_seqlens.size(0) - 1;
+  arguments.cu_queries = in.cu_queries.const_data_ptr<std::int32_t>();
+  arguments.cu_keys = in.cu_keys.const_data_ptr<std::int32_t>();
+  arguments.num_in_batch = in.num_sequences();
   arguments.num_sequences = num_sequences;
   arguments.lengths = layout->lengths.data_ptr<std::int32_t>();
   arguments.offsets = layout->offsets.data_ptr();
-  arguments.row_stride = layout->offsets.size(1);
-  arguments.elements_per_token[kQkvOffsets] =
-      (shape.num_heads + 2 * shape.num_kv_heads) * shape.head_dim;
-  arguments.elements_per_token[kHeadOffsets] = shape.num_heads * shape.head_dim;
-  arguments.elements_per_token[kKvOffsets] = shape.num_kv_heads * shape.head_dim;
-  arguments.elements_per_token[kStatOffsetsRow] = shape.num_heads;
+  arguments.row_stride = stride;
+  arguments.elements_per_token[kQueryOffsetRow] = in.heads.query.stride(0);
+  arguments.elements_per_token[kHeadOffsetRow] = shape.num_heads * shape.head_dim;
+  arguments.elements_per_token[kStatOffsetRow] = shape.num_heads;
+  arguments.elements_per_token[kKeyOffsetRow] = in.heads.key.stride(0);
+  arguments.elements_per_token[kKvOffsetRow] = shape.num_kv_heads * shape.head_dim;
   arguments.wide_offsets = wide_offsets;
-  launch_attention_layout(arguments, current_stream(batch.cu_seqlens));
+  launch_attention_layout(arguments, current_stream(in.cu_queries));
   batch.state.attention_layout = layout;
   return *batch.state.attention_layout;
 }

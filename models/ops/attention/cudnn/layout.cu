@@ -13,13 +13,17 @@ __global__ void layout_kernel(AttentionLayoutArguments a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i > a.num_sequences) return;
   const bool in_batch = i < a.num_in_batch;
-  const std::int64_t begin = a.cu_seqlens[in_batch ? i : a.num_in_batch];
+  const std::int64_t at = in_batch ? i : a.num_in_batch;
+  const std::int64_t query = a.cu_queries[at];
+  const std::int64_t key = a.cu_keys[at];
   if (i < a.num_sequences) {
-    a.lengths[i] = in_batch ? a.cu_seqlens[i + 1] - static_cast<std::int32_t>(begin) : 0;
+    a.lengths[i] = in_batch ? a.cu_queries[i + 1] - static_cast<std::int32_t>(query) : 0;
+    a.lengths[a.row_stride + i] = in_batch ? a.cu_keys[i + 1] - static_cast<std::int32_t>(key) : 0;
   }
   auto* offsets = static_cast<Offset*>(a.offsets);
 #pragma unroll
-  for (int row = 0; row < 4; ++row) {
+  for (int row = 0; row < kNumOffsets; ++row) {
+    const std::int64_t begin = row < kNumQueryOffsets ? query : key;
     offsets[row * a.row_stride + i] = static_cast<Offset>(begin * a.elements_per_token[row]);
   }
 }

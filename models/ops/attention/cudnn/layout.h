@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "models/block/batch.h"
-#include "models/ops/attention/attention.h"
+#include "models/ops/attention/packed_heads.h"
 
 namespace packtrain {
 
@@ -15,15 +15,24 @@ struct AttentionLayout {
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t num_sequences = 0;
-  at::Tensor lengths;  // int32 [num_sequences], 0 after the batch's last sequence
-  at::Tensor offsets;  // int32 or int64 [4, num_sequences + padding], rows as in OffsetRow
+  // int32 [2, num_sequences + padding] of queries and of keys, 0 after the batch's last sequence
+  at::Tensor lengths;
+  // int32 or int64 [5, num_sequences + padding], rows as in OffsetRow
+  at::Tensor offsets;
 };
 
-enum OffsetRow : std::int64_t { kQkvOffsets, kHeadOffsets, kKvOffsets, kStatOffsetsRow };
+enum OffsetRow : std::int64_t {
+  kQueryOffsetRow,
+  kHeadOffsetRow,
+  kStatOffsetRow,
+  kKeyOffsetRow,
+  kKvOffsetRow,
+};
 
-// Layout of the batch for plans of `num_sequences`. It is cached in the batch for the next layers.
-// The first call reads the boundaries on the device, on the current stream.
-const AttentionLayout& attention_layout(DeviceBatch& batch, const AttentionShape& shape,
-                                        std::int64_t num_sequences, bool wide_offsets);
+// Layout of the batch's sequences `in` for plans of `num_sequences`. It is cached in the batch for
+// the next layers. The first call reads the boundaries on the device, on the current stream.
+const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& in,
+                                        const AttentionShape& shape, std::int64_t num_sequences,
+                                        bool wide_offsets);
 
 }  // namespace packtrain

@@ -4,14 +4,19 @@
 
 namespace packtrain {
 
+// Rows of the lengths and offsets: those of queries first, then those of keys.
+inline constexpr int kNumQueryOffsets = 3;
+inline constexpr int kNumOffsets = 5;
+
 struct AttentionLayoutArguments {
-  const std::int32_t* cu_seqlens = nullptr;  // [num_in_batch + 1]
+  const std::int32_t* cu_queries = nullptr;  // [num_in_batch + 1]
+  const std::int32_t* cu_keys = nullptr;     // the same
   std::int64_t num_in_batch = 0;
-  std::int64_t num_sequences = 0;  // >= num_in_batch
-  std::int32_t* lengths = nullptr;
-  void* offsets = nullptr;                  // [4, row_stride]
-  std::int64_t row_stride = 0;              // >= num_sequences + 1
-  std::int64_t elements_per_token[4] = {};  // of each row of offsets
+  std::int64_t num_sequences = 0;                     // >= num_in_batch
+  std::int32_t* lengths = nullptr;                    // [2, row_stride]
+  void* offsets = nullptr;                            // [kNumOffsets, row_stride]
+  std::int64_t row_stride = 0;                        // >= num_sequences + 1
+  std::int64_t elements_per_token[kNumOffsets] = {};  // of each row of offsets
   bool wide_offsets = false;
 };
 

@@ -54,7 +54,8 @@ std::string describe(const CudnnProblem& p) {
          "/" + std::to_string(p.num_kv_heads) + " heads x " + std::to_string(p.head_dim) +
          ", window " + std::to_string(p.window) + ", soft-cap " + std::to_string(p.soft_cap) +
          ", " + std::to_string(p.num_sequences) + " sequences of up to " +
-         std::to_string(p.max_length) + ", " + std::to_string(p.num_tokens) + " tokens";
+         std::to_string(p.max_length) + ", " + std::to_string(p.num_tokens) + " tokens and " +
+         std::to_string(p.num_keys) + " keys" + (p.has_prefixes ? " with prefixes" : "");
 }
 
 void check(fe::error_t status, const CudnnProblem& problem, const char* what) {
@@ -131,6 +132,12 @@ class Tensors {
   const CudnnProblem& problem_;
 };
 
+// Which query and key of a sequence the diagonal of the masks begins or ends at.
+fe::DiagonalAlignment_t alignment(const CudnnProblem& problem) {
+  return problem.has_prefixes ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
+                              : fe::DiagonalAlignment_t::TOP_LEFT;
+}
+
 // Capped scores. cuDNN accepts no mask together with a function of the scores, so this function
 // also applies the masks.
 struct CappedScores {
@@ -138,6 +145,7 @@ struct CappedScores {
   Tensor query_lengths;
   Tensor key_lengths;
   std::int64_t window = 0;
+  fe::DiagonalAlignment_t alignment = fe::DiagonalAlignment_t::TOP_LEFT;
   Tensor ratio;  // score / cap, from forward
 
   Tensor forward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& scores) {
@@ -151,8 +159,10 @@ struct CappedScores {
     const Tensor real = modifiers::padding_mask(graph, capped, key_lengths, query_lengths);
     std::optional<std::int64_t> left;
     if (window > 0) left.emplace(window);
-    return modifiers::sliding_window_mask(graph, real, fe::DiagonalAlignment_t::TOP_LEFT, left, 0,
-                                          0, 0, nullptr, nullptr, nullptr, nullptr);
+    const bool shifted = alignment == fe::DiagonalAlignment_t::BOTTOM_RIGHT;
+    return modifiers::sliding_window_mask(graph, real, alignment, left, 0, 0, 0,
+                                          shifted ? query_lengths : nullptr,
+                                          shifted ? key_lengths : nullptr, nullptr, nullptr);
   }
   // d (cap tanh(score / cap)) = (1 - tanh^2) d score.
   Tensor backward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& gradient) const {
@@ -173,8 +183,13 @@ Attributes attributes_of(const CudnnProblem& problem, Tensors& tensors) {
       .set_seq_len_q(query_lengths)
       .set_seq_len_kv(key_lengths);
   if (problem.soft_cap > 0) {
-    const auto capped = std::make_shared<CappedScores>(CappedScores{
-        tensors.number(problem.soft_cap), query_lengths, key_lengths, problem.window, {}});
+    const auto capped =
+        std::make_shared<CappedScores>(CappedScores{tensors.number(problem.soft_cap),
+                                                    query_lengths,
+                                                    key_lengths,
+                                                    problem.window,
+                                                    alignment(problem),
+                                                    {}});
     attributes.set_score_mod(
         [capped](const auto& graph, const auto& scores) { return capped->forward(graph, scores); });
     if constexpr (std::is_same_v<Attributes, fe::graph::SDPA_backward_attributes>) {
@@ -185,7 +200,7 @@ Attributes attributes_of(const CudnnProblem& problem, Tensors& tensors) {
     return attributes;
   }
   attributes.set_padding_mask(true)
-      .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+      .set_diagonal_alignment(alignment(problem))
       .set_diagonal_band_right_bound(0);
   if (problem.window > 0) {
     attributes.set_diagonal_band_left_bound(static_cast<int>(problem.window));
@@ -198,6 +213,10 @@ std::int64_t merged_stride(const CudnnProblem& p) {
   return (p.num_heads + 2 * p.num_kv_heads) * p.head_dim;
 }
 
+std::int64_t key_stride(const CudnnProblem& p) {
+  return p.has_prefixes ? 2 * p.num_kv_heads * p.head_dim : merged_stride(p);
+}
+
 struct Inputs {
   Tensor query;
   Tensor key;
@@ -205,8 +224,8 @@ struct Inputs {
 };
 
 Inputs add_inputs(const CudnnProblem& p, Tensors& tensors) {
-  const std::int64_t stride = merged_stride(p);
-  return {tensors.heads(kQuery, p.num_heads, stride, tensors.offsets(kQueryOffsets)),
+  const std::int64_t stride = key_stride(p);
+  return {tensors.heads(kQuery, p.num_heads, merged_stride(p), tensors.offsets(kQueryOffsets)),
           tensors.heads(kKey, p.num_kv_heads, stride, tensors.offsets(kKeyOffsets)),
           tensors.heads(kValue, p.num_kv_heads, stride, tensors.offsets(kValueOffsets))};
 }
@@ -233,8 +252,7 @@ void add_backward(fe::graph::Graph& graph, const CudnnProblem& problem) {
   tensors.make_stats(stats, tensors.offsets(kStatOffsets));
   auto attributes = attributes_of<fe::graph::SDPA_backward_attributes>(problem, tensors);
   // Without these the workspace is sized num_sequences x max_length.
-  attributes.set_max_total_seq_len_q(problem.num_tokens)
-      .set_max_total_seq_len_kv(problem.num_tokens);
+  attributes.set_max_total_seq_len_q(problem.num_tokens).set_max_total_seq_len_kv(problem.num_keys);
   const auto [grad_query, grad_key, grad_value] = graph.sdpa_backward(
       in.query, in.key, in.value, output, grad_output, graph.tensor(stats), std::move(attributes));
   const std::int64_t kv_heads = problem.num_kv_heads;
@@ -273,10 +291,10 @@ CudnnPlan::~CudnnPlan() = default;
 
 void CudnnPlan::run(const CudnnPointers& p, void* workspace, void* handle) const {
   std::array<void*, kNumBackward> in_order = {
-      p.query,        p.key,          p.value,       p.output,      p.stats,
-      p.lengths,      p.lengths,      p.qkv_offsets, p.qkv_offsets, p.qkv_offsets,
-      p.head_offsets, p.stat_offsets, p.grad_output, p.grad_query,  p.grad_key,
-      p.grad_value,   p.qkv_offsets,  p.kv_offsets,  p.kv_offsets};
+      p.query,         p.key,           p.value,         p.output,      p.stats,
+      p.query_lengths, p.key_lengths,   p.query_offsets, p.key_offsets, p.key_offsets,
+      p.head_offsets,  p.stat_offsets,  p.grad_output,   p.grad_query,  p.grad_key,
+      p.grad_value,    p.query_offsets, p.kv_offsets,    p.kv_offsets};
   check(graph_->graph.execute(static_cast<cudnnHandle_t>(handle), in_order.data(),
                               problem_.backward ? kNumBackward : kNumForward, workspace),
         problem_, "could not run");

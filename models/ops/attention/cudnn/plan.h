@@ -19,8 +19,13 @@ struct CudnnProblem {
   double soft_cap = 0;             // of scores; 0: none
   std::int64_t num_sequences = 0;  // upper limit: absent sequences have length 0
   std::int64_t max_length = 0;
-  std::int64_t num_tokens = 0;  // of all sequences: sets the size of the workspace
-  bool wide_offsets = false;    // int64 instead of int32
+  // The totals of all sequences set the size of the workspace.
+  std::int64_t num_tokens = 0;  // queries
+  std::int64_t num_keys = 0;
+  // Sequences have keys before those of their queries. Keys and values are then in a tensor of
+  // their own, and the last query of a sequence sees its last key.
+  bool has_prefixes = false;
+  bool wide_offsets = false;  // int64 instead of int32
 
   friend auto operator<=>(const CudnnProblem&, const CudnnProblem&) = default;
 };
@@ -28,22 +33,25 @@ struct CudnnProblem {
 // Device pointers of one call. Offsets are in elements, [num_sequences + 1]: the start of each
 // sequence in tensors with the given number of elements a token.
 struct CudnnPointers {
-  void* query = nullptr;        // bf16, tokens (num_heads + 2 num_kv_heads) head_dim apart
-  void* key = nullptr;          // the same
-  void* value = nullptr;        // the same
+  void* query = nullptr;  // bf16, tokens (num_heads + 2 num_kv_heads) head_dim apart
+  // Keys and values: the same; with prefixes tokens are 2 num_kv_heads head_dim apart.
+  void* key = nullptr;
+  void* value = nullptr;
   void* output = nullptr;       // bf16 [T, num_heads, head_dim]
   void* stats = nullptr;        // float32 [T, num_heads], logsumexp of the softmax
   void* grad_output = nullptr;  // bf16 [T, num_heads, head_dim]; this and below for backward
   // Must have the query's token stride: cuDNN 9.19 addresses dq by the query's offsets and ignores
   // those of dq.
   void* grad_query = nullptr;
-  void* grad_key = nullptr;      // bf16 [T, num_kv_heads, head_dim]
-  void* grad_value = nullptr;    // the same
-  void* lengths = nullptr;       // int32 [num_sequences]
-  void* qkv_offsets = nullptr;   // (num_heads + 2 num_kv_heads) head_dim a token
-  void* head_offsets = nullptr;  // num_heads head_dim a token
-  void* kv_offsets = nullptr;    // num_kv_heads head_dim a token
-  void* stat_offsets = nullptr;  // num_heads a token
+  void* grad_key = nullptr;       // bf16 [keys, num_kv_heads, head_dim]
+  void* grad_value = nullptr;     // the same
+  void* query_lengths = nullptr;  // int32 [num_sequences]
+  void* key_lengths = nullptr;    // the same
+  void* query_offsets = nullptr;  // (num_heads + 2 num_kv_heads) head_dim a token
+  void* key_offsets = nullptr;    // of keys and values
+  void* head_offsets = nullptr;   // num_heads head_dim a token
+  void* kv_offsets = nullptr;     // num_kv_heads head_dim a key
+  void* stat_offsets = nullptr;   // num_heads a token
 };
 
 class CudnnPlan {
