@@ -15,6 +15,7 @@
 #include "parallel/communicators/collectives.h"
 #include "training/plan/token_budget.h"
 #include "training/saving/run_folder.h"
+#include "training/steps/rehearsal.h"
 
 namespace packtrain {
 namespace {
@@ -124,9 +125,11 @@ void RunReporter::end(RunState state, const std::string& reason, bool waits) {
 void RunReporter::add_batches(std::span<const PackedBatch> micro_batches) {
   if (run_.memory->is_done()) return;
   for (const PackedBatch& batch : micro_batches) {
-    run_.memory->add({.num_rows = std::ssize(batch.input_ids),
-                      .num_supervised_rows = std::ssize(batch.loss_index),
-                      .num_sequences = std::ssize(batch.cu_seqlens) - 1,
+    const BatchSizes sizes = sizes_of(batch);
+    run_.memory->add({.num_rows = sizes.num_rows,
+                      .num_supervised_rows = sizes.num_supervised_rows,
+                      .num_sequences = sizes.num_sequences,
+                      .num_keys = sizes.num_keys,
                       .several_micro_batches = micro_batches.size() > 1});
   }
 }

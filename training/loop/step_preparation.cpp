@@ -73,6 +73,7 @@ void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedR
   if (plan.rehearsals.empty()) return;
   std::erase_if(plan.rehearsals, [&](const auto& each) { return is_long(each, decoder); });
   run.model->operator_options().min_planned_rows = plan.largest_num_rows;
+  run.model->operator_options().min_planned_keys = plan.largest_num_keys;
   const std::size_t num_run =
       rehearse(plan, config.batch.strategy, *inputs.stores.all, *run.model, device, world);
   for (const Rehearsal& rehearsal : std::span(plan.rehearsals).first(num_run)) {
@@ -80,6 +81,8 @@ void prepare_sizes(const Config& config, const RunInputs& inputs, const PlannedR
                      .num_supervised_rows = rehearsal.sizes.num_supervised_rows,
                      .num_sequences = rehearsal.sizes.num_sequences,
                      .largest_num_rows = plan.largest_num_rows,
+                     .num_keys = rehearsal.sizes.num_keys,
+                     .largest_num_keys = plan.largest_num_keys,
                      .several_micro_batches = rehearsal.accumulated});
   }
 }

@@ -42,6 +42,7 @@ constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyteBytes;
 // A row's token, position, label, weight and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
 constexpr std::int64_t kRowsOfSequence = 256;  // assumed when the length is not known
+constexpr std::int64_t kKeysOfRow = 2;         // assumed where prefixes are shared
 
 std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
@@ -60,6 +61,12 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
   std::int64_t total = 0;
   for (const std::int64_t value : values) total += value;
   return total;
+}
+
+bool shares_prefixes(const Config& config) {
+  const BatchSection& batch = config.batch;
+  return batch.share_prefixes && config.objective.kind != ObjectiveKind::kNextToken &&
+         !traits_of(batch.strategy).pads_to_longest;
 }
 
 void add(std::vector<MemoryEntry>& entries, std::string name, std::int64_t bytes,
@@ -203,6 +210,8 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   size.num_sequences =
       load.num_sequences > 0 ? load.num_sequences : load.num_rows / kRowsOfSequence + 1;
   size.max_rows = std::max(load.num_rows, load.largest_num_rows);
+  size.num_keys = load.num_keys.value_or(shares_prefixes(config_) ? kKeysOfRow * load.num_rows : 0);
+  size.max_keys = std::max(size.num_keys, load.largest_num_keys);
   size.on_gpu = on_gpu;
   size.compute = scalar_type(config_.precision.compute);
   size.narrow_head_gradient = config_.precision.reduce != Precision::kFloat32 && !wide_gradient;

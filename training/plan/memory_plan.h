@@ -55,8 +55,12 @@ struct MemoryLoad {
   std::int64_t num_rows = 0;  // of a micro-batch, padding included
   // Nothing: all but one row, because an example's last token has no label.
   std::optional<std::int64_t> num_supervised_rows = {};
-  std::int64_t num_sequences = 0;      // 0: one for each 256 rows
-  std::int64_t largest_num_rows = 0;   // of any micro-batch, if that is more
+  std::int64_t num_sequences = 0;     // 0: one for each 256 rows
+  std::int64_t largest_num_rows = 0;  // of any micro-batch, if that is more
+  // Keys of attention where segments have prefixes, copies of prefixes included; 0: none has.
+  // Nothing: two for each row where the run shares prefixes, as many as pairs have at most.
+  std::optional<std::int64_t> num_keys = {};
+  std::int64_t largest_num_keys = 0;
   bool several_micro_batches = false;  // whether a step may have more than one
 };
 

@@ -78,9 +78,12 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
   const bool several = std::ranges::any_of(loads_, &MemoryLoad::several_micro_batches);
   const std::int64_t largest_num_rows =
       std::ranges::max(loads_, {}, &MemoryLoad::largest_num_rows).largest_num_rows;
+  const std::int64_t largest_num_keys =
+      std::ranges::max(loads_, {}, &MemoryLoad::largest_num_keys).largest_num_keys;
   for (MemoryLoad load : loads_) {
     load.several_micro_batches = several;  // the gradient buffer never shrinks
     load.largest_num_rows = largest_num_rows;
+    load.largest_num_keys = largest_num_keys;
     MemoryPlan plan = planner_->plan(load);
     if (plan.total() > plan_.total()) plan_ = std::move(plan);
   }

@@ -49,20 +49,23 @@ void run(const Rehearsal& rehearsal, Collator collate, const TokenStore& store, 
 
 // Sizes without supervised rows.
 BatchSizes rows_of(const MicroBatch& pieces, Strategy strategy) {
-  BatchSizes sizes;
+  SequenceCounts counts;
   std::int64_t num_tokens = 0;
   for_each_segment(pieces, [&](std::span<const Piece>, const AttentionSegment& segment) {
-    ++sizes.num_sequences;
     num_tokens += segment.rows.size();
-    sizes.longest_sequence = std::max(sizes.longest_sequence, segment.num_keys());
+    counts.add(segment);
   });
-  if (traits_of(strategy).pads_to_longest)
-    num_tokens = sizes.num_sequences * sizes.longest_sequence;
+  BatchSizes sizes;
+  sizes.num_sequences = counts.num_sequences();
+  sizes.longest_sequence = counts.longest();
+  if (traits_of(strategy).pads_to_longest) num_tokens = counts.num_sequences() * counts.longest();
   sizes.num_rows = num_rows(num_tokens, CollatorOptions{}.row_multiple);
-  if (sizes.num_rows > num_tokens) {
+  const std::int64_t num_pads = sizes.num_rows - num_tokens;
+  if (num_pads > 0) {
     ++sizes.num_sequences;
-    sizes.longest_sequence = std::max(sizes.longest_sequence, sizes.num_rows - num_tokens);
+    sizes.longest_sequence = std::max(sizes.longest_sequence, num_pads);
   }
+  if (counts.has_prefixes()) sizes.num_keys = counts.num_keys() + num_pads;
   return sizes;
 }
 
@@ -88,8 +91,9 @@ void look_at(const MicroBatch& pieces, const BatchSizes& sizes, bool accumulated
 }  // namespace
 
 BatchSizes sizes_of(const PackedBatch& batch) {
-  return {std::ssize(batch.input_ids), std::ssize(batch.loss_index),
-          std::ssize(batch.cu_seqlens) - 1, batch.max_seqlen};
+  const SequenceCounts counts = batch.segments().counts();
+  return {std::ssize(batch.input_ids), std::ssize(batch.loss_index), counts.num_sequences(),
+          batch.max_seqlen, counts.has_prefixes() ? counts.num_keys() : 0};
 }
 
 BatchSizes sizes_of(const MicroBatch& pieces, Strategy strategy, const TokenStore& store) {
@@ -103,11 +107,12 @@ std::set<SizeKey> size_keys(const BatchSizes& batch, bool accumulated, const Siz
   const std::int64_t num_supervised = batch.num_supervised_rows;
   const AttentionBucket attention =
       attention_bucket(batch.num_sequences, batch.longest_sequence, batch.num_rows);
-  std::set<SizeKey> keys = {{What::kRows, token_bucket(batch.num_rows), accumulated},
-                            {What::kSequences, attention.num_sequences},
-                            {What::kLongest, attention.max_length}};
+  const bool has_prefixes = batch.num_keys > 0;
+  std::set<SizeKey> keys = {{What::kRows, token_bucket(batch.num_rows), false, accumulated},
+                            {What::kSequences, attention.num_sequences, has_prefixes},
+                            {What::kLongest, attention.max_length, has_prefixes}};
   if (num_supervised == 0) return keys;
-  keys.insert({What::kSupervisedRows, token_bucket(num_supervised), accumulated});
+  keys.insert({What::kSupervisedRows, token_bucket(num_supervised), false, accumulated});
   const HeadSize head{.num_rows = num_supervised,
                       .vocab_size = options.vocab_size,
                       .hidden_size = options.hidden_size,
@@ -115,9 +120,9 @@ std::set<SizeKey> size_keys(const BatchSizes& batch, bool accumulated, const Siz
                       .narrow_gradient = options.narrow_gradients && !accumulated};
   const std::int64_t chunk = plan_head_chunks(head, /*on_gpu=*/true).rows;
   if (chunk < num_supervised) {
-    keys.insert({What::kHeadChunk, token_bucket(chunk), accumulated});
+    keys.insert({What::kHeadChunk, token_bucket(chunk), false, accumulated});
     const std::int64_t last = (num_supervised - 1) % chunk + 1;
-    keys.insert({What::kLastHeadChunk, token_bucket(last), accumulated});
+    keys.insert({What::kLastHeadChunk, token_bucket(last), false, accumulated});
   }
   return keys;
 }
@@ -138,7 +143,9 @@ RehearsalPlan plan_rehearsals(const Planner& planner, const TokenStore& store,
     for (std::size_t rank = 0; rank < step_plan.ranks.size(); ++rank) {
       const bool is_looked_at = rank % stride == first && num_tokens < kMaxTokens;
       for (const MicroBatch& pieces : step_plan.ranks[rank]) {
-        plan.largest_num_rows = std::max(plan.largest_num_rows, rows_of(pieces, strategy).num_rows);
+        const BatchSizes rows = rows_of(pieces, strategy);
+        plan.largest_num_rows = std::max(plan.largest_num_rows, rows.num_rows);
+        plan.largest_num_keys = std::max(plan.largest_num_keys, rows.num_keys);
         if (!is_looked_at) continue;
         const BatchSizes sizes = sizes_of(pieces, strategy, store);
         num_tokens += sizes.num_rows;

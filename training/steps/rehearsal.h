@@ -23,6 +23,7 @@ struct SizeKey {
   enum class What { kRows, kSupervisedRows, kHeadChunk, kLastHeadChunk, kSequences, kLongest };
   What what = What::kRows;
   std::int64_t size = 0;
+  bool has_prefixes = false;  // attention has other plans for them
   // The products add weight gradients in float32, which needs other algorithms.
   bool accumulated = false;
 
@@ -45,6 +46,8 @@ struct BatchSizes {
   std::int64_t num_supervised_rows = 0;
   std::int64_t num_sequences = 0;
   std::int64_t longest_sequence = 0;
+  // Keys of attention where segments have prefixes, copies of prefixes included; 0: none has.
+  std::int64_t num_keys = 0;
 
   friend bool operator==(const BatchSizes&, const BatchSizes&) = default;
 };
@@ -66,6 +69,7 @@ struct Rehearsal {
 struct RehearsalPlan {
   std::vector<Rehearsal> rehearsals;
   std::int64_t largest_num_rows = 0;  // of a micro-batch of any rank, over the steps examined
+  std::int64_t largest_num_keys = 0;  // BatchSizes::num_keys
 };
 
 // Examines the steps of one epoch from `first_step` on. Takes the first micro-batch of any rank

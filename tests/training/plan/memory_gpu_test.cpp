@@ -32,6 +32,7 @@ struct Case {
   Offload offload = Offload::kNone;
   bool use_dora = false;
   Accumulate accumulate = Accumulate::kShard;
+  bool shares_prefixes = false;  // of three sequences, the second and third see the first
 };
 
 constexpr Case kCases[] = {
@@ -57,6 +58,69 @@ constexpr Case kCases[] = {
      "attention backward"},
     {"flash attention, short documents", 2304, 1024, 2, 32, 8, 72, 2048, 16384, Recompute::kNone, 1,
      64, "attention backward"},
+    {"shared prefixes",
+     2048,
+     1024,
+     2,
+     32,
+     8,
+     128,
+     2048,
+     18432,
+     Recompute::kNone,
+     1,
+     512,
+     "attention backward",
+     3,
+     0,
+     false,
+     BaseStorage::kBFloat16,
+     Offload::kNone,
+     false,
+     Accumulate::kShard,
+     true},
+    {"shared prefixes, full",
+     2048,
+     1024,
+     4,
+     32,
+     8,
+     128,
+     2048,
+     18432,
+     Recompute::kFull,
+     1,
+     512,
+     "attention backward",
+     3,
+     0,
+     false,
+     BaseStorage::kBFloat16,
+     Offload::kNone,
+     false,
+     Accumulate::kShard,
+     true},
+    {"shared prefixes, flash attention",
+     2304,
+     1024,
+     2,
+     32,
+     8,
+     72,
+     2048,
+     18432,
+     Recompute::kNone,
+     1,
+     512,
+     "attention backward",
+     3,
+     0,
+     false,
+     BaseStorage::kBFloat16,
+     Offload::kNone,
+     false,
+     Accumulate::kShard,
+     true},
     {"stage 2", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 2},
     {"experts", 1024, 3584, 2, 16, 4, 64, 2048, 16384, Recompute::kNone, 1, 512,
      "experts' second projection backward", 3, 8},
@@ -144,6 +208,17 @@ Config config_of(const Case& c) {
   return config;
 }
 
+void share_prefixes(DeviceBatch& batch) {
+  const std::vector<std::int32_t>& begins = batch.cu_seqlens_host;
+  for (std::size_t first = 0; first + 3 < begins.size(); first += 3) {
+    for (const std::size_t branch : {first + 1, first + 2}) {
+      batch.prefixes.push_back(
+          {static_cast<std::int64_t>(branch), {{begins[first], begins[first + 1]}}});
+    }
+  }
+  batch.max_seqlen *= 2;
+}
+
 TEST_P(Memory, IsWhatThePlanSays) {
   const Case& c = GetParam();
   Config config = config_of(c);
@@ -161,14 +236,17 @@ TEST_P(Memory, IsWhatThePlanSays) {
   std::vector<DeviceBatch> batches;
   for (std::size_t i = 0; i < c.num_micro_batches; ++i) {
     batches.push_back(random_batch(lengths, static_cast<std::int32_t>(c.vocab), on));
+    if (c.shares_prefixes) share_prefixes(batches.back());
   }
   for (int step = 0; step < 2; ++step) model->train(batches);
   model->compute().synchronize();
 
+  const SequenceCounts counts = batches[0].segments().counts();
   const MemoryPlan plan = MemoryPlanner(config, decoder, ranks)
                               .plan({.num_rows = c.rows,
                                      .num_supervised_rows = batches[0].loss_index.size(0),
-                                     .num_sequences = c.rows / c.length,
+                                     .num_sequences = counts.num_sequences(),
+                                     .num_keys = c.shares_prefixes ? counts.num_keys() : 0,
                                      .several_micro_batches = c.num_micro_batches > 1});
   const MeasuredMemory measured = measure_memory(device, model->parameters().communication_bytes());
   const auto found = static_cast<double>(measured.allocated - before);

@@ -12,6 +12,7 @@
 #include "models/decoder/decoder.h"
 #include "parallel/communicators/world.h"
 #include "samplers/loss_counter.h"
+#include "tests/samplers/group_store.h"
 #include "tests/samplers/memory_store.h"
 #include "training/steps/upload.h"
 
@@ -145,6 +146,42 @@ TEST(BatchSizes, AreKnownBeforeABatchIsCollated) {
   }
   const MicroBatch joined{head, tail, other};
   EXPECT_EQ(sizes_of(joined, Strategy::kBalanced, store), sizes_of(flatten(store, joined, {})));
+}
+
+// A group's first example continues the shared rows, so it needs no copy of them.
+TEST(BatchSizes, CountTheCopiesOfSharedPrefixes) {
+  const test::GroupStore store(GroupKind::kPairs, {test::pair(50, 20, 30), test::pair(9, 1, 70)});
+  PlanOptions options;
+  options.order = OrderKind::kSequential;
+  options.global_batch_size = 2;
+  for (const bool shared : {true, false}) {
+    options.share_prefixes = shared;
+    const MicroBatch pieces = Planner(store, options).plan(0).ranks[0][0];
+    const BatchSizes sizes = sizes_of(flatten(store, pieces, {}));
+    EXPECT_EQ(sizes_of(pieces, Strategy::kBalanced, store), sizes);
+    EXPECT_EQ(sizes.num_sequences, 5) << "with the dummy sequence";
+    const std::int64_t num_pads = sizes.num_rows - (shared ? 49 + 21 + 31 + 8 + 2 + 71 : 239);
+    EXPECT_EQ(sizes.num_keys, shared ? 70 + 80 + 10 + 79 + num_pads : 0);
+  }
+}
+
+TEST(RehearsalPlan, HasTheLargestNumberOfKeys) {
+  const test::GroupStore store(GroupKind::kPairs, test::draw_groups(1, 60, 300, GroupKind::kPairs));
+  PlanOptions options;
+  options.strategy = Strategy::kBalanced;
+  options.global_batch_size = 6;
+  options.max_tokens_per_micro_batch = 1024;
+  options.share_prefixes = true;
+  const Planner planner(store, options);
+  const RehearsalPlan plan = plan_rehearsals(planner, store, 0, planner.num_steps(1), kSizes);
+  std::int64_t largest = 0;
+  for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
+    for (const MicroBatch& pieces : planner.plan(step).ranks[0]) {
+      largest = std::max(largest, sizes_of(flatten(store, pieces, {})).num_keys);
+    }
+  }
+  EXPECT_GT(largest, 1024);
+  EXPECT_EQ(plan.largest_num_keys, largest);
 }
 
 TEST_F(RehearsalTest, IsEmptyWhenNoStepIsLeft) {
