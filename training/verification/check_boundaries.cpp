@@ -42,6 +42,8 @@ class BatchCheck {
     for (std::size_t p = 0; p < pieces_.size(); ++p) check_piece(p);
     const Boundaries wanted = planned_boundaries(planned_, num_rows);
     compare("cu_seqlens", Boundaries(batch_.cu_seqlens.begin(), batch_.cu_seqlens.end()), wanted);
+    // The positions of a piece after a prefix continue it.
+    if (!batch_.prefixes.empty()) return check_keys();
     try {
       compare("boundaries from position IDs", boundaries_from_position_ids(batch_.position_ids),
               wanted);
@@ -69,9 +71,10 @@ class BatchCheck {
       fail(fmt::format("rows {} to {} do not hold the tokens of {}", first, first + length - 1,
                        name_of(p)));
     }
+    const std::int64_t num_prefix = planned_.segment(p).num_prefix();
     for (std::size_t t = 0; t < length; ++t) {
       const std::int32_t position = batch_.position_ids[first + t];
-      if (position == static_cast<std::int32_t>(t)) continue;
+      if (position == num_prefix + static_cast<std::int64_t>(t)) continue;
       return fail(fmt::format("token {} of {} has position ID {}", t, name_of(p), position));
     }
   }
@@ -88,22 +91,31 @@ class BatchCheck {
     fail(fmt::format("{}: {} starts at row {}, found {}", what, name_of(sequence), *w, found));
   }
 
-  // No row sees rows of another segment.
+  // No row sees rows of another segment but those that its group shares.
   void check_keys() {
     std::int64_t longest = 0;
     const AttentionSegments segments = batch_.segments();
     for (std::int64_t s = 0; s < segments.size(); ++s) {
       const AttentionSegment segment = segments[s];
       longest = std::max(longest, segment.num_keys());
-      if (segment.is_sequence()) continue;
-      const RowRange& prefix = segment.prefix.front();
-      fail(fmt::format("{} sees rows {} to {}, which are not its own in the plan",
-                       name_of(static_cast<std::size_t>(s)), prefix.begin, prefix.end - 1));
+      check_prefix(static_cast<std::size_t>(s), segment);
     }
     if (longest != batch_.max_seqlen) {
       fail(fmt::format("max_seqlen is {}, the longest sequence has {} rows", batch_.max_seqlen,
                        longest));
     }
+  }
+
+  void check_prefix(std::size_t index, const AttentionSegment& segment) {
+    const bool is_piece = index < pieces_.size();
+    const AttentionSegment wanted = is_piece ? planned_.segment(index) : AttentionSegment{};
+    if (std::ranges::equal(segment.prefix, wanted.prefix)) return;
+    const auto rows = [](const AttentionSegment& of) {
+      if (of.is_sequence()) return std::string("no rows");
+      return fmt::format("rows {} to {}", of.prefix.front().begin, of.prefix.back().end - 1);
+    };
+    fail(fmt::format("{} sees {} of other pieces, {} in the plan", name_of(index), rows(segment),
+                     rows(wanted)));
   }
 
   const VerifiedModel& subject_;

@@ -34,13 +34,20 @@ class Isolation {
     before_ = rows_of(subject.store);
   }
 
-  // Changes each example once, even if it has several pieces.
+  // Changes each example once, even if it has several pieces, and shared tokens apart from those
+  // of the first example after them.
   void change_each(CheckResult& result) const {
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      if (pieces_[p].is_prefix) {
+        change_shared(p, result);
+        continue;
+      }
       const std::int64_t example = pieces_[p].example;
-      const auto same = [&](const Piece& piece) { return piece.example == example; };
+      const auto same = [&](const Piece& piece) {
+        return piece.example == example && !piece.is_prefix;
+      };
       const bool is_first = std::none_of(pieces_.begin(), pieces_.begin() + p, same);
-      if (is_first && !std::ranges::all_of(pieces_, same)) change(example, result);
+      if (is_first && !std::ranges::all_of(pieces_, same)) change(pieces_[p], result);
     }
   }
 
@@ -51,21 +58,62 @@ class Isolation {
     return supervised_rows(batch, pieces_, planned_, losses);
   }
 
-  void change(std::int64_t example, CheckResult& result) const {
-    const PerturbedStore store(subject_.store, example, subject_.decoder.vocab_size);
+  double move_of(std::size_t p, const SupervisedRows& after) const {
+    return largest_move(before_.of_piece[p], after.of_piece[p]);
+  }
+
+  // The first piece after the group of the shared prefix `p`.
+  std::size_t end_of_group(std::size_t p) const {
+    std::size_t end = p + 1;
+    while (end < pieces_.size() && pieces_[end].with_previous) ++end;
+    return end;
+  }
+
+  // Without the tokens that a group shares.
+  void change(const Piece& changed, CheckResult& result) const {
+    const std::int64_t example = changed.example;
+    const std::int64_t begin = changed.after_prefix ? changed.begin : 0;
+    const std::int64_t end = std::ssize(subject_.store.input_ids(example));
+    const PerturbedStore store(subject_.store, example, begin, end, subject_.decoder.vocab_size);
     const SupervisedRows after = rows_of(store);
     ++result.num_cases;
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      if (pieces_[p].example == example) continue;
-      const double moved = largest_move(before_.of_piece[p], after.of_piece[p]);
-      const std::string other = describe(pieces_[p], subject_.store);
-      result.note_error("moved", moved, other);
-      if (moved <= allowed_) continue;
-      result.fail(
-          fmt::format("changing example {} moved the loss of {} by {:.2g} in micro-batch "
-                      "{} of rank {}",
-                      example, other, moved, micro_batch_, subject_.rank));
+      if (pieces_[p].example == example && !pieces_[p].is_prefix) continue;
+      expect_unmoved(p, after, fmt::format("example {}", example), result);
     }
+  }
+
+  void change_shared(std::size_t prefix, CheckResult& result) const {
+    const Piece& shared = pieces_[prefix];
+    const PerturbedStore store(subject_.store, shared.example, shared.begin,
+                               shared.begin + shared.length, subject_.decoder.vocab_size);
+    const SupervisedRows after = rows_of(store);
+    const std::string what =
+        fmt::format("the first {} tokens of example {}", shared.length, shared.example);
+    ++result.num_cases;
+    const std::size_t end = end_of_group(prefix);
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      if (p < prefix || p >= end) {
+        expect_unmoved(p, after, what, result);
+      } else if (p > prefix && move_of(p, after) == 0) {
+        result.fail(fmt::format("changing {} did not move the loss of {}, which shares them, in {}",
+                                what, describe(pieces_[p], subject_.store), place()));
+      }
+    }
+  }
+
+  std::string place() const {
+    return fmt::format("micro-batch {} of rank {}", micro_batch_, subject_.rank);
+  }
+
+  void expect_unmoved(std::size_t p, const SupervisedRows& after, const std::string& changed,
+                      CheckResult& result) const {
+    const double moved = move_of(p, after);
+    const std::string other = describe(pieces_[p], subject_.store);
+    result.note_error("moved", moved, other);
+    if (moved <= allowed_) return;
+    result.fail(fmt::format("changing {} moved the loss of {} by {:.2g} in {}", changed, other,
+                            moved, place()));
   }
 
   // In nats. 0 when all losses are bit-equal, infinite when the number of supervised rows changed.

@@ -69,13 +69,13 @@ class PackedComparison {
  private:
   bool same_target(const std::string& name, const SupervisedRow& packed,
                    const SupervisedRow& alone) {
-    if (packed.row != alone.row || packed.label != alone.label) {
+    if (packed.token != alone.token || packed.label != alone.label) {
       result_.fail(fmt::format("{}: token {} has label {} packed, token {} has label {} alone",
-                               name, packed.row, packed.label, alone.row, alone.label));
+                               name, packed.token, packed.label, alone.token, alone.label));
       return false;
     }
     if (relative_error(packed.weight, alone.weight) <= kWeightTolerance) return true;
-    result_.fail(fmt::format("{}: token {} weighs {:.8g} packed, {:.8g} alone", name, packed.row,
+    result_.fail(fmt::format("{}: token {} weighs {:.8g} packed, {:.8g} alone", name, packed.token,
                              packed.weight, alone.weight));
     return false;
   }
@@ -83,6 +83,34 @@ class PackedComparison {
   const VerifiedModel& subject_;
   CheckResult& result_;
   Tolerances tolerances_;
+};
+
+// Walks over the pieces of the batches of a step's examples one by one.
+class SeparateRows {
+ public:
+  SeparateRows(const VerifiedModel& subject, const VerifiedStep& step, const Measured& measured)
+      : subject_(subject), step_(step), measured_(measured) {}
+
+  // The supervised rows of the next piece.
+  std::vector<SupervisedRow> next() {
+    if (piece_ == rows_.of_piece.size()) {
+      const SeparateBatch& separate = step_.one_by_one[batch_];
+      rows_ = supervised_rows(separate.batch, separate.pieces,
+                              planned_rows(separate.pieces, subject_.config.batch),
+                              measured_.row_losses[batch_]);
+      ++batch_;
+      piece_ = 0;
+    }
+    return rows_.of_piece[piece_++];
+  }
+
+ private:
+  const VerifiedModel& subject_;
+  const VerifiedStep& step_;
+  const Measured& measured_;
+  SupervisedRows rows_;
+  std::size_t batch_ = 0;
+  std::size_t piece_ = 0;
 };
 
 }  // namespace
@@ -95,8 +123,8 @@ CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
                      .same_on_every_rank = true,
                      .errors = {{"loss"}, {"token loss"}, {"gradient"}}};
   PackedComparison comparison(subject, result);
+  SeparateRows separate(subject, step, one_by_one);
   std::size_t batch = 0;
-  std::size_t alone = 0;
   for (std::size_t rank = 0; rank < step.plan.ranks.size(); ++rank) {
     for (std::size_t m = 0; m < step.plan.ranks[rank].size(); ++m, ++batch) {
       const MicroBatch& pieces = step.plan.ranks[rank][m];
@@ -109,12 +137,10 @@ CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
                         "example",
                         m, rank, row));
       }
-      for (std::size_t p = 0; p < pieces.size(); ++p, ++alone) {
-        const MicroBatch only{pieces[p]};
-        const SupervisedRows expected =
-            supervised_rows(step.one_by_one[alone], only, planned_rows(only, subject.config.batch),
-                            one_by_one.row_losses[alone]);
-        comparison.compare_piece(pieces[p], rows.of_piece[p], expected.of_piece[0]);
+      for (std::size_t p = 0; p < pieces.size(); ++p) {
+        const std::vector<SupervisedRow> alone =
+            pieces[p].is_prefix ? std::vector<SupervisedRow>() : separate.next();
+        comparison.compare_piece(pieces[p], rows.of_piece[p], alone);
       }
     }
   }

@@ -19,13 +19,15 @@ struct Tolerances {
 
 Tolerances tolerances_of(const PrecisionSection& precision);
 
-// Compares the planned step with its examples one by one, both on the single-rank model. Compares
-// which rows are supervised, their labels, weights and losses, the step's loss and every gradient.
+// Compares the planned step with its examples one by one, both on the single-rank model. A group is
+// one of them: its examples whole, without shared rows. Compares which rows are supervised, their
+// labels, weights and losses, the step's loss and every gradient.
 CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
                          const Measured& packed, const Measured& one_by_one);
 
 // Detects contamination. In this rank's micro-batches it replaces each example's tokens in turn,
-// before collation. The losses of all other examples must stay bit-equal. If rows also meet in
+// before collation. The losses of all other examples must stay bit-equal. Tokens that a group
+// shares are replaced apart: they must move all of its examples and no other. If rows also meet in
 // matrix products of experts, losses may change by rounding, at most by Tolerances::token_loss.
 CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& step,
                             ShardedModel& single_rank, const Device& device);
@@ -34,8 +36,9 @@ CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& st
 // IDs, from which the same boundaries must follow.
 CheckResult check_boundaries(const VerifiedModel& subject, const VerifiedStep& step);
 
-// Checks the attention weights of two examples that the run's collator put into one batch. They
-// must be zero across examples and for later tokens, positive for earlier tokens, and have sum 1.
+// Checks the attention weights of two examples that the run's collator put into one batch, or of
+// two groups with shared rows. They must be zero across examples and for later tokens, positive for
+// earlier and shared tokens, and have sum 1.
 CheckResult check_attention(const VerifiedModel& subject, const VerifiedStep& step, Device& device);
 
 // Compares the run's own sharded step (`mine`, its loss summed over ranks) with the single-rank

@@ -1,5 +1,5 @@
-// A token store in which every token of one example is changed. The contamination detector compares
-// it with the real store. Lengths, masks and all other examples are unchanged.
+// A token store in which every token of one example is changed, or some of them. The contamination
+// detector compares it with the real store. Lengths, masks and all other examples are unchanged.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,9 @@ class PerturbedStore final : public TokenStore {
   // `store` must outlive the object. Ids stay inside 0 .. vocab_size - 1. With a vocabulary of one
   // token nothing changes.
   PerturbedStore(const TokenStore& store, std::int64_t example, std::int64_t vocab_size);
+  // Changes the example's tokens [begin, end) alone.
+  PerturbedStore(const TokenStore& store, std::int64_t example, std::int64_t begin,
+                 std::int64_t end, std::int64_t vocab_size);
 
   const StoreInfo& info() const override { return info_; }
   const std::string& folder() const override { return store_.folder(); }
@@ -35,6 +38,10 @@ class PerturbedStore final : public TokenStore {
     return store_.token_weights(example);
   }
   bool has_token_weights() const override { return store_.has_token_weights(); }
+  const ExampleGroups* groups() const override { return store_.groups(); }
+  std::span<const float> token_column(std::int64_t example, std::size_t column) const override {
+    return store_.token_column(example, column);
+  }
 
  private:
   const TokenStore& store_;

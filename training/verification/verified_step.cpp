@@ -19,9 +19,33 @@ std::vector<const PackedBatch*> VerifiedStep::all_packed() const {
 
 std::vector<const PackedBatch*> VerifiedStep::all_separate() const {
   std::vector<const PackedBatch*> all;
-  for (const PackedBatch& batch : one_by_one) all.push_back(&batch);
+  for (const SeparateBatch& separate : one_by_one) all.push_back(&separate.batch);
   return all;
 }
+
+namespace {
+
+// The pieces of a unit of the plan as batches of their own: one of a group, one of any other piece.
+std::vector<MicroBatch> separate(std::span<const Piece> unit) {
+  const bool is_group = unit.back().with_previous;
+  std::vector<MicroBatch> batches(is_group ? 1 : 0);
+  for (Piece piece : unit) {
+    if (piece.is_prefix) continue;
+    piece.joined = false;
+    if (!is_group) {
+      batches.push_back({piece});
+      continue;
+    }
+    piece.length += piece.begin;  // shared rows begin each example
+    piece.begin = 0;
+    piece.after_prefix = false;
+    piece.with_previous = !batches.front().empty();
+    batches.front().push_back(piece);
+  }
+  return batches;
+}
+
+}  // namespace
 
 VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan) {
   VerifiedStep step;
@@ -31,11 +55,12 @@ VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan) {
     auto& packed = step.packed.emplace_back();
     for (const MicroBatch& pieces : micro_batches) {
       packed.push_back(subject.collate(subject.store, pieces, step.normalization));
-      for (const Piece& piece : pieces) {
-        Piece alone = piece;
-        alone.joined = false;
-        step.one_by_one.push_back(flatten(subject.store, {alone}, step.normalization));
-      }
+      for_each_unit(pieces, [&](std::span<const Piece> unit) {
+        for (MicroBatch& alone : separate(unit)) {
+          PackedBatch batch = flatten(subject.store, alone, step.normalization);
+          step.one_by_one.push_back({std::move(alone), std::move(batch)});
+        }
+      });
     }
   }
   return step;
@@ -54,8 +79,12 @@ PlannedRows planned_rows(const MicroBatch& pieces, const BatchSection& batch) {
   for (const Piece& piece : pieces) longest = std::max<std::int64_t>(longest, piece.length);
   const bool pads = traits_of(batch.strategy).pads_to_longest;
   PlannedRows planned;
+  RowRange prefix;  // the latest one
   for (const Piece& piece : pieces) {
     planned.first_row.push_back(planned.num_rows);
+    if (piece.is_prefix) prefix = {planned.num_rows, planned.num_rows + piece.length};
+    auto& of_piece = planned.prefixes.emplace_back();
+    if (piece.after_prefix) of_piece.push_back(prefix);
     planned.num_rows += pads ? longest : piece.length;
   }
   return planned;
@@ -73,7 +102,7 @@ SupervisedRows supervised_rows(const PackedBatch& batch, const MicroBatch& piece
       continue;
     }
     const auto p = static_cast<std::size_t>(piece);
-    rows.of_piece[p].push_back({row - planned.first_row[p],
+    rows.of_piece[p].push_back({pieces[p].begin + row - planned.first_row[p],
                                 batch.labels[static_cast<std::size_t>(row)], batch.loss_weight[n],
                                 losses[n]});
   }

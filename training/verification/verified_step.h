@@ -30,11 +30,19 @@ struct VerifiedModel {
   int rank = 0;
 };
 
+// Examples without others: a piece alone, or the whole examples of a group, which share no rows.
+struct SeparateBatch {
+  MicroBatch pieces;
+  PackedBatch batch;
+};
+
 struct VerifiedStep {
   StepPlan plan;
   LossNormalization normalization;
   std::vector<std::vector<PackedBatch>> packed;  // [rank][micro-batch], by the run's collator
-  std::vector<PackedBatch> one_by_one;  // [pieces of all ranks and micro-batches, in order]
+  // Of all ranks and micro-batches, in order. Their pieces are those of the plan without shared
+  // prefixes, one after another.
+  std::vector<SeparateBatch> one_by_one;
 
   std::vector<const PackedBatch*> all_packed() const;  // rank by rank
   std::vector<const PackedBatch*> all_separate() const;
@@ -47,11 +55,12 @@ VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan);
 struct PlannedRows {
   std::vector<std::int64_t> first_row;  // [pieces]
   std::int64_t num_rows = 0;            // used by pieces and their pads, without the dummy sequence
+  std::vector<std::vector<RowRange>> prefixes;  // [pieces] the shared rows that each sees
 
-  // What the rows of a piece and its pads see: themselves.
+  // What the rows of a piece and its pads see: themselves, after the rows that its group shares.
   AttentionSegment segment(std::size_t piece) const {
     const bool is_last = piece + 1 == first_row.size();
-    return {{first_row[piece], is_last ? num_rows : first_row[piece + 1]}, {}};
+    return {{first_row[piece], is_last ? num_rows : first_row[piece + 1]}, prefixes[piece]};
   }
   // The piece that `row` belongs to; -1 for pads.
   std::int64_t piece_at(std::int64_t row, const MicroBatch& pieces) const;
@@ -61,7 +70,7 @@ PlannedRows planned_rows(const MicroBatch& pieces, const BatchSection& batch);
 
 // A row with a label.
 struct SupervisedRow {
-  std::int64_t row = 0;  // in its piece
+  std::int64_t token = 0;  // of its example
   std::int32_t label = 0;
   float weight = 0;
   float loss = 0;  // unweighted
