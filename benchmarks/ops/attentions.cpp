@@ -1,5 +1,6 @@
 // Attention over packed documents, compared with libtorch's FlashAttention-2 and with cuDNN's plan
-// for exactly the sizes of the pack.
+// for exactly the sizes of the pack. Attention over groups whose examples share the rows of a
+// prompt, compared with copies of these rows.
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -57,6 +58,8 @@ std::shared_ptr<DeviceBatch> make_batch(const Pack& pack) {
   return batch;
 }
 
+constexpr double kBackwardFactor = 2.5;
+
 struct Kernel {
   // FlashAttention's take a const batch, the others fill its state.
   std::function<AttentionOutput(const at::Tensor&, const AttentionShape&, DeviceBatch&)> forward;
@@ -65,27 +68,69 @@ struct Kernel {
       backward;
 };
 
-MakeCall forward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
+using MakeBatch = std::function<std::shared_ptr<DeviceBatch>()>;
+
+at::Tensor random_heads(const DeviceBatch& batch, const AttentionShape& shape) {
+  const std::int64_t num_all = shape.num_heads + 2 * shape.num_kv_heads;
+  return random_numbers({batch.cu_seqlens_host.back(), num_all, shape.head_dim}, at::kBFloat16);
+}
+
+MakeCall forward_call(const MakeBatch& make, const AttentionShape& shape, const Kernel& kernel) {
   return [=] {
-    const std::int64_t num_all = shape.num_heads + 2 * shape.num_kv_heads;
+    const auto batch = make();
     return keeping_output(
-        [=, batch = make_batch(pack),
-         qkv = random_numbers({pack.tokens(), num_all, shape.head_dim}, at::kBFloat16)] {
-          return kernel.forward(qkv, shape, *batch);
-        });
+        [=, qkv = random_heads(*batch, shape)] { return kernel.forward(qkv, shape, *batch); });
   };
 }
 
-MakeCall backward_call(const Pack& pack, const AttentionShape& shape, const Kernel& kernel) {
+MakeCall backward_call(const MakeBatch& make, const AttentionShape& shape, const Kernel& kernel) {
   return [=] {
-    const std::int64_t num_all = shape.num_heads + 2 * shape.num_kv_heads;
-    const auto batch = make_batch(pack);
-    const at::Tensor qkv = random_numbers({pack.tokens(), num_all, shape.head_dim}, at::kBFloat16);
+    const auto batch = make();
+    const at::Tensor qkv = random_heads(*batch, shape);
     const AttentionOutput output = kernel.forward(qkv, shape, *batch);
     return keeping_output([=, g = random_numbers(output.y.sizes(), at::kBFloat16)] {
       return kernel.backward(g, qkv, output.y, output.saved, shape, *batch);
     });
   };
+}
+
+// Groups of answers to prompts of `prompt` tokens.
+struct Groups {
+  std::string name;
+  std::int32_t prompt = 0;
+  std::vector<Lengths> answers;  // of each group
+
+  // All rows of an example, with its own copy of the prompt.
+  Pack copied() const {
+    Pack pack{name, {}};
+    for (const Lengths& group : answers) {
+      for (const std::int32_t answer : group) pack.lengths.push_back(prompt + answer);
+    }
+    return pack;
+  }
+  // The prompt, then the rest of each example.
+  Pack shared() const {
+    Pack pack{name, {}};
+    for (const Lengths& group : answers) {
+      pack.lengths.push_back(prompt);
+      pack.lengths.insert(pack.lengths.end(), group.begin(), group.end());
+    }
+    return pack;
+  }
+};
+
+std::shared_ptr<DeviceBatch> make_shared_batch(const Groups& groups) {
+  const auto batch = make_batch(groups.shared());
+  std::size_t segment = 0;
+  for (const Lengths& group : groups.answers) {
+    const std::int64_t begin = batch->cu_seqlens_host[segment++];
+    for (const std::int32_t answer : group) {
+      batch->prefixes.push_back(
+          {static_cast<std::int64_t>(segment++), {{begin, begin + groups.prompt}}});
+      batch->max_seqlen = std::max(batch->max_seqlen, groups.prompt + answer);
+    }
+  }
+  return batch;
 }
 
 AttentionBucket sizes_of(const at::Tensor& qkv, const DeviceBatch& batch) {
@@ -116,28 +161,70 @@ HeadGradients chosen_backward(const at::Tensor& grad_output, const at::Tensor& q
 
 void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
   const Kernel ours = {chosen_forward, chosen_backward};
-  constexpr double kBackwardFactor = 2.5;
   // A multiplication and an addition for each pair in q k^T, and in its product with v.
   const double flops =
       4.0 * static_cast<double>(shape.num_heads * shape.head_dim * pack.pairs(shape.pattern));
   const std::string text =
       fmt::format("{}, {}/{} x {}", pack.name, shape.num_heads, shape.num_kv_heads, shape.head_dim);
+  const MakeBatch make = [pack] { return make_batch(pack); };
   const auto add = [&](const std::string& reference, const Kernel& kernel) {
     benchmarks.push_back({.name = "attention forward",
                           .shape = text,
                           .flops = flops,
-                          .make = forward_call(pack, shape, ours),
+                          .make = forward_call(make, shape, ours),
                           .reference = reference,
-                          .make_reference = forward_call(pack, shape, kernel)});
+                          .make_reference = forward_call(make, shape, kernel)});
     benchmarks.push_back({.name = "attention backward",
                           .shape = text,
                           .flops = kBackwardFactor * flops,
-                          .make = backward_call(pack, shape, ours),
+                          .make = backward_call(make, shape, ours),
                           .reference = reference,
-                          .make_reference = backward_call(pack, shape, kernel)});
+                          .make_reference = backward_call(make, shape, kernel)});
   };
   add("FlashAttention-2", {flash_forward, flash_backward});
   add("cuDNN at the pack's sizes", {exact_forward, exact_backward});
+}
+
+// `speed` is that of the copies' time: how much faster a layer's attention is on the same examples.
+void add_groups(OpBenchmarks& benchmarks, const Groups& groups, const AttentionShape& shape) {
+  const Kernel ours = {chosen_forward, chosen_backward};
+  const MakeBatch shared = [groups] { return make_shared_batch(groups); };
+  const MakeBatch copied = [groups] { return make_batch(groups.copied()); };
+  double pairs = 0;
+  const auto batch = make_shared_batch(groups);
+  const AttentionSegments segments = batch->segments();
+  for (std::int64_t i = 0; i < segments.size(); ++i) {
+    const AttentionSegment segment = segments[i];
+    pairs += static_cast<double>(shape.pattern.pairs(segment.num_keys()) -
+                                 shape.pattern.pairs(segment.num_prefix()));
+  }
+  const double flops = 4.0 * static_cast<double>(shape.num_heads * shape.head_dim) * pairs;
+  const std::string text = fmt::format("{}, {}/{} x {}", groups.name, shape.num_heads,
+                                       shape.num_kv_heads, shape.head_dim);
+  benchmarks.push_back({.name = "attention of shared prompts forward",
+                        .shape = text,
+                        .flops = flops,
+                        .make = forward_call(shared, shape, ours),
+                        .reference = "copies of the prompts",
+                        .make_reference = forward_call(copied, shape, ours)});
+  benchmarks.push_back({.name = "attention of shared prompts backward",
+                        .shape = text,
+                        .flops = kBackwardFactor * flops,
+                        .make = backward_call(shared, shape, ours),
+                        .reference = "copies of the prompts",
+                        .make_reference = backward_call(copied, shape, ours)});
+}
+
+// Answers of lengths from lognormal(6, 1), clipped to 8..4,096.
+Groups drawn_groups(const std::string& name, std::int32_t prompt, std::size_t num_groups,
+                    std::size_t num_answers) {
+  const Pack drawn = drawn_lengths(name, 6.0, 1.0, std::int32_t{1} << 20);
+  Groups groups{name, prompt, {}};
+  for (std::size_t g = 0; g < num_groups; ++g) {
+    const auto begin = drawn.lengths.begin() + static_cast<std::ptrdiff_t>(g * num_answers);
+    groups.answers.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(num_answers));
+  }
+  return groups;
 }
 
 }  // namespace
@@ -156,6 +243,11 @@ void add_attentions(OpBenchmarks& benchmarks) {
     add_pack(benchmarks, pack, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 64});
   }
   add_pack(benchmarks, brief, {.num_heads = 14, .num_kv_heads = 2, .head_dim = 64});
+  const Groups pairs = {"21 x (512 + 2 x 128)", 512, std::vector<Lengths>(21, {128, 128})};
+  const Groups rollouts = drawn_groups("3 x (512 + 8 rollouts)", 512, 3, 8);
+  for (const Groups& groups : {pairs, rollouts}) {
+    add_groups(benchmarks, groups, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 128});
+  }
 }
 
 }  // namespace packtrain
