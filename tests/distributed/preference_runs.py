@@ -23,7 +23,7 @@ def prompt_of(numbers):
 
 
 def answer_of(numbers, first):
-    """Tokens of one of two ranges, so that chosen answers can be told from rejected ones."""
+    """Tokens of one of two ranges: chosen answers have other tokens than rejected ones."""
     return [numbers.randrange(first, first + 100) for _ in range(numbers.randrange(1, 30))]
 
 

@@ -8,7 +8,7 @@ from preference_runs import ADAPTER, PAIRS, STORE_OF, evaluations, make_stores, 
 from runs import losses, steps, take_checkpoint, weights
 
 OBJECTIVES = [*PAIRS, "kto", "policy"]
-# What a reference is needed for is trained as an adapter, the rest whole.
+# Objectives with a reference train an adapter, and the others the whole model.
 MORE = {"dpo": ADAPTER, "ipo": ADAPTER, "kto": ADAPTER, "policy": [*ADAPTER, "objective.beta=0.05"]}
 SAVES = ["checkpoint.save_steps=3", "checkpoint.keep=10"]
 
@@ -96,7 +96,7 @@ def test_ways_to_shard_and_to_recompute_change_nothing(lab, stores, more):
     assert_same(lab.run("ways-" + "-".join(more), *words, *more, ranks=2), lab.run("ways", *words))
 
 
-def test_a_step_that_runs_out_of_memory_in_the_reference_is_made_again(lab, stores):
+def test_a_step_whose_reference_runs_out_of_memory_is_repeated(lab, stores):
     for objective in ("dpo", "kto"):
         words = [*settings(stores, objective), *ADAPTER]
         more = ["fault.kind=out_of_memory", "fault.step=2", "fault.rank=1", "fault.micro_batch=0"]
@@ -118,7 +118,7 @@ def test_the_loss_log_has_a_line_for_each_example(lab, stores):
 
 
 @pytest.mark.parametrize("objective", PAIRS)
-def test_answers_that_can_be_told_apart_are_learned(lab, stores, objective):
+def test_chosen_answers_get_the_larger_rewards(lab, stores, objective):
     words = [*settings(stores, objective), *MORE.get(objective, []), "run.max_steps=20"]
     run = lab.run(f"learned-{objective}", *words)
     (found,) = evaluations(run)

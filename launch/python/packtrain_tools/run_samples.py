@@ -27,7 +27,8 @@ def read_samples(run: str) -> list[dict]:
 
 
 def text_of(sample: dict, part: str, decoders: Decoders) -> str:
-    """`part`: prompt, continuation, without_adapter, reference or rejected. Decodes with the tokenizer of the prompt's store."""
+    """Decodes with the tokenizer of the prompt's store. `part`: prompt, continuation, without_adapter, reference or
+    rejected."""
     return decoders.of(sample["store"])(sample[part])
 
 

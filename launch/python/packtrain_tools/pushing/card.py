@@ -9,7 +9,8 @@ import yaml
 from packtrain_tools.pushing.facts import CACHED, RunFacts, public_config, public_name
 
 MOST_EVALUATIONS = 20
-SECTIONS = ("model", "adapter", "data", "objective", "batch", "optimizer", "schedule", "precision", "run")  # those that decide
+# Those that decide the result.
+SECTIONS = ("model", "adapter", "data", "objective", "batch", "optimizer", "schedule", "precision", "run")
 CURVES = "training/curves.svg"
 CONFIG_FILE = "training/config.yaml"
 
