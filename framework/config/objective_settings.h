@@ -1,4 +1,4 @@
-// What an objective needs, by the configuration.
+// Functions that say what an objective needs.
 #pragma once
 
 #include <optional>

@@ -100,7 +100,7 @@ struct StepRecord {
   std::string slowest_phase = {};
   // For each source with tokens in the step. Empty when the data has a single source.
   std::vector<SourceLoss> loss_by_source = {};
-  // Of an objective of groups. Statistics that the step has no examples of are left out.
+  // Means of an objective of groups. Statistics that the step has no examples of are left out.
   std::vector<ObjectiveStatistic> objective = {};
   std::optional<ExpertLoad> experts = {};  // for a model with experts
   // Of those that have a step. `loss` is then the mean of theirs, `grad_norm` that of all, and

@@ -32,8 +32,7 @@ struct TrainingState {
   // Empty: a whole model.
   std::string adapter = {};
   std::string base_digest = {};  // of the weights that the adapter was trained over
-  // Of the model whose log-probabilities in files are the reference (objective.reference), or
-  // empty.
+  // Digest of the model whose files of log-probabilities are the reference, or empty.
   std::string reference_digest = {};
   bool weights_only = false;  // no moments: a run cannot resume from it
 };

@@ -23,7 +23,7 @@ ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
   return find_model(config);
 }
 
-// Of the files whose log-probabilities the run of a checkpoint had as reference, or "".
+// RunReference::digest of the run that a checkpoint is of, or "".
 std::string saved_digest(const ModelSource& source) {
   const bool has_state = source.kind == ModelSource::Kind::kCheckpoint ||
                          (source.adapter && is_checkpoint(source.adapter->folder));

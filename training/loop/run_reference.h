@@ -25,8 +25,8 @@ struct RunReference {
 };
 
 // `config`: resolved. `policy`: with its weights. `saved_digest`: RunReference::digest of the
-// checkpoint that `policy` is of; empty: `policy` has the weights that training begins with, of
-// which `base_digest` are those under an adapter. Collective. Throws Error(kConfig) when the second
+// checkpoint of `policy`. Empty: `policy` has the weights that training begins with, and
+// `base_digest` is of those under an adapter. Collective. Throws Error(kConfig) when the second
 // model has another vocabulary, or when the model under the adapter cannot be computed.
 RunReference open_reference(const Config& config, const ModelSource& source,
                             const RunDevice& device, ShardedModel& policy,

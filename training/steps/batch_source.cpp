@@ -105,16 +105,18 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
     prepared.micro_batches.push_back(
         collate(store_, pieces, normalization, collator_options, allocate));
   }
-  if (options_.mismatched_seed) prepared.mismatched = mismatched_of(prepared.plan);
+  if (options_.mismatched_seed) prepared.mismatched = mismatched_of(prepared.plan, allocate);
   return prepared;
 }
 
-std::vector<PackedBatch> BatchSource::mismatched_of(const StepPlan& plan) const {
+std::vector<PackedBatch> BatchSource::mismatched_of(const StepPlan& plan,
+                                                    const HostAllocator& allocate) const {
   return mismatched_batches(store_, shuffled_examples(plan, *options_.mismatched_seed),
                             {.max_length = options_.max_length,
                              .max_tokens = options_.max_tokens_per_micro_batch,
                              .num_ranks = static_cast<int>(plan.ranks.size()),
-                             .rank = options_.rank});
+                             .rank = options_.rank},
+                            allocate);
 }
 
 void BatchSource::recycle(PreparedStep step) {

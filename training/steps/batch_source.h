@@ -70,7 +70,7 @@ class BatchSource {
 
  private:
   PreparedStep prepare(std::int64_t step);
-  std::vector<PackedBatch> mismatched_of(const StepPlan& plan) const;
+  std::vector<PackedBatch> mismatched_of(const StepPlan& plan, const HostAllocator& allocate) const;
   void prepare_next_epoch(const StepPlan& plan);
 
   const TokenStore& store_;

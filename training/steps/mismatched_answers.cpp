@@ -84,7 +84,8 @@ std::span<const std::uint8_t> MismatchedStore::loss_mask(std::int64_t example) c
 
 std::vector<PackedBatch> mismatched_batches(const TokenStore& store,
                                             std::span<const std::int64_t> examples,
-                                            const MismatchedOptions& options) {
+                                            const MismatchedOptions& options,
+                                            const HostAllocator& allocate) {
   const MismatchedStore mismatched(store, examples, options.max_length);
   std::int64_t longest = options.max_tokens;
   for (const std::int32_t length : mismatched.lengths()) {
@@ -94,7 +95,7 @@ std::vector<PackedBatch> mismatched_batches(const TokenStore& store,
                                         options.num_ranks, nullptr, options.max_tokens);
   std::vector<PackedBatch> batches;
   for (const MicroBatch& pieces : plan.ranks[static_cast<std::size_t>(options.rank)]) {
-    batches.push_back(flatten(mismatched, pieces, LossNormalization()));
+    batches.push_back(flatten(mismatched, pieces, LossNormalization(), {}, allocate));
   }
   return batches;
 }

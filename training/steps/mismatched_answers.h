@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collators/batch_builder.h"
 #include "collators/packed_batch.h"
 #include "framework/data/token_store.h"
 #include "samplers/plan.h"
@@ -55,8 +56,10 @@ struct MismatchedOptions {
 };
 
 // This rank's micro-batches of a MismatchedStore of `examples`. All ranks have equally many.
+// `allocate`: memory of each, as for a collator.
 std::vector<PackedBatch> mismatched_batches(const TokenStore& store,
                                             std::span<const std::int64_t> examples,
-                                            const MismatchedOptions& options);
+                                            const MismatchedOptions& options,
+                                            const HostAllocator& allocate = {});
 
 }  // namespace packtrain

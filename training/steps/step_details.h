@@ -1,5 +1,5 @@
-// Sums that ranks add up with the loss of a step: by adapter or by source of the data, then of the
-// objective's statistics, then by expert.
+// Sums that ranks add up with the loss of a step. They are by adapter or by source of the data,
+// then of the objective's statistics, then by expert.
 #pragma once
 
 #include <ATen/core/Tensor.h>
