@@ -13,10 +13,10 @@
 namespace packtrain {
 
 // The mean over examples of log p(answer) - log p_reference(answer), at least 0. `mismatched`: this
-// rank's micro-batches (mismatched_answers.h), of `num_examples` of all ranks. Collective: every
-// rank has the same number of micro-batches and gets the same value. Throws as
-// CollectiveEvaluation::agree().
-double mean_divergence(ShardedModel& policy, const ReferenceModel& reference,
+// rank's micro-batches (mismatched_answers.h), of `num_examples` of all ranks. Both models have one
+// compute stream. Collective: every rank has the same number of micro-batches and gets the same
+// value. Throws as CollectiveEvaluation::agree().
+double mean_divergence(const ReferenceModel& policy, const ReferenceModel& reference,
                        std::span<const PackedBatch> mismatched, std::int64_t num_examples,
                        const Device& device, World& world, CollectiveEvaluation& joint);
 

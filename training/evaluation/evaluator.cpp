@@ -140,8 +140,8 @@ double Evaluator::divergence(ShardedModel& model, CollectiveEvaluation& joint) c
                                               .max_tokens = budget_,
                                               .num_ranks = mesh_.data_parallel_size(),
                                               .rank = mesh_.data_parallel_rank()});
-  return mean_divergence(model, reference_.model, mismatched, plan_.num_examples, device_, world_,
-                         joint);
+  return mean_divergence({&model, without_adapter_}, reference_.model, mismatched,
+                         plan_.num_examples, device_, world_, joint);
 }
 
 PackedBatch Evaluator::collate(std::size_t micro_batch) const {

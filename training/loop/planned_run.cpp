@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/config/objective_settings.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "framework/core/units.h"
@@ -156,7 +157,21 @@ bool try_plan_and_load(const Config& config, const RunInputs& inputs, World& wor
   return false;
 }
 
+// Otherwise the files would be looked for by the digest of trained weights.
+void check_reference_digest(const PlannedRun& run) {
+  const bool is_missing = run.resumed && run.resumed->reference_digest.empty() &&
+                          run.resolved.objective.reference_path.empty() &&
+                          reference_source(run.resolved) == ReferenceSource::kLogProbs;
+  if (!is_missing) return;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{} does not name the model of the reference's log-probabilities, which "
+                          "objective.reference: log_probs reads",
+                          run.resumed->folder),
+              "Set objective.reference_path to the DIGEST of log-probs-DIGEST.safetensors.");
+}
+
 void add_reference(const RunInputs& inputs, World& world, PlannedRun& run) {
+  check_reference_digest(run);
   run.reference =
       open_reference(run.resolved, inputs.source, inputs.device, *run.model, run.base_digest,
                      run.resumed ? run.resumed->reference_digest : "", world);
