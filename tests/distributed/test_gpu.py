@@ -11,6 +11,7 @@ from traces import named, read_trace
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden_losses.json").read_text())
 BF16 = ["precision.compute=bf16", "precision.reduce=bf16"]
+SEVERAL = ["batch.max_tokens_per_micro_batch=512", "batch.global_batch_size=48"]  # micro-batches a step
 
 
 def entry_of(run):
@@ -58,7 +59,7 @@ def test_the_schedule_changes_no_bit(lab, overrides):
 @pytest.mark.parametrize("dtypes", [BF16, ["precision.compute=bf16", "precision.reduce=fp32"]], ids=["bf16", "fp32"])
 @pytest.mark.parametrize("path", ["copy_engine", "symmetric", "ring"])
 def test_local_sums_equal_reductions_of_each_micro_batch(lab, path, dtypes):
-    settings = [*dtypes, "batch.max_tokens_per_micro_batch=512", f"parallel.reduce_path={path}"]
+    settings = [*dtypes, *SEVERAL, f"parallel.reduce_path={path}"]
     name = f"{path}-{dtypes[1][-4:]}"
     local, shard = (lab.run(f"{way}-{name}", *settings, f"parallel.accumulate={way}", ranks=2)
                     for way in ("local", "shard"))
@@ -67,13 +68,13 @@ def test_local_sums_equal_reductions_of_each_micro_batch(lab, path, dtypes):
 
 
 def test_local_sums_are_the_choice_where_steps_have_several_micro_batches(lab):
-    several = ["batch.max_tokens_per_micro_batch=512", "run.max_steps=3"]
-    assert entry_of(lab.run("chosen-local", *BF16, *several, ranks=2))["accumulate"] == "local"
-    assert "accumulate" not in entry_of(lab.run("chosen-shard", *BF16, *several[1:], ranks=2))
+    few = [*BF16, "run.max_steps=3"]
+    assert entry_of(lab.run("chosen-local", *few, *SEVERAL, ranks=2))["accumulate"] == "local"
+    assert "accumulate" not in entry_of(lab.run("chosen-shard", *few, ranks=2))
 
 
 def test_local_sums_repeat_bit_for_bit(lab):
-    exact = [*BF16, "precision.deterministic=true", "batch.max_tokens_per_micro_batch=512", "parallel.accumulate=local"]
+    exact = [*BF16, *SEVERAL, "precision.deterministic=true", "parallel.accumulate=local"]
     runs = [lab.run(f"local-repeated-{i}", *exact, ranks=2) for i in range(2)]
     assert_bit_equal(*runs)
 
