@@ -52,9 +52,7 @@ StepPlan plan_evaluation(const TokenStore& store, const ExampleRange& range,
       plan_evaluation(lengths, labels, max_tokens_per_micro_batch, num_ranks, &counter, lowered);
   for (auto& micro_batches : plan.ranks) {
     for (MicroBatch& pieces : micro_batches) {
-      for (Piece& piece : pieces) {
-        piece.example = static_cast<ExampleIndex>(range.first + piece.example);
-      }
+      for (Piece& piece : pieces) piece.example += range.first;
     }
   }
   return plan;
