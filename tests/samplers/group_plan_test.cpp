@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "framework/data/store_groups.h"
-#include "samplers/group_units.h"
 #include "samplers/planner.h"
 #include "samplers/statistics.h"
 #include "tests/samplers/group_options.h"
@@ -194,23 +193,6 @@ TEST(GroupPlan, OfGroupsOfOneExampleIsThatOfAPlainStore) {
   }
 }
 
-// A pair of 3 shared tokens and answers of 2 and 5 rows.
-TEST(GroupPlan, CostOfAGroupIsThatOfItsSegments) {
-  const GroupStore store(GroupKind::kPairs, {pair(4, 1, 4)});
-  PlanOptions options = test::group_options(60);
-  options.cost = {.linear = 2, .quadratic = 0.5, .constant = 0};
-  const StepPlan plan = Planner(store, options).plan(0);
-  double cost = 0;
-  for_each_segment(plan.ranks[0][0], [&](std::span<const Piece>, const AttentionSegment& segment) {
-    cost += options.cost.of_segment(segment);
-  });
-  const double rows = 3 + 2 + 5;
-  const double squares = 9 + (25 - 9) + (64 - 9);
-  EXPECT_DOUBLE_EQ(cost, 2 * rows + 0.5 * squares);
-  EXPECT_EQ(plan.num_tokens, 10);
-  EXPECT_DOUBLE_EQ(plan_statistics(plan, options.cost, 20, 1).fill, 0.5);
-}
-
 // Three pairs cost as much as nine of the others, so that a balanced step of two ranks is even.
 TEST(GroupPlan, BalancedPlacesGroupsByTheirCost) {
   std::vector<test::MemoryGroup> groups(2, pair(41, 10, 10));
@@ -263,27 +245,6 @@ TEST(GroupPlan, ContinuesAfterTheGroupsThatWereTrained) {
     std::ranges::sort(groups);
     ASSERT_EQ(std::ssize(groups), drawn.store.info().groups->num_groups) << "seed " << seed;
     ASSERT_EQ(std::ranges::adjacent_find(groups), groups.end()) << "seed " << seed;
-  }
-}
-
-TEST(GroupPlan, OfStepsOfACountComparesOnlyTokensOfGroupsThatArePlanned) {
-  const GroupStore store(GroupKind::kPairs, draw_groups(2, 100, 40, GroupKind::kPairs));
-  PlanOptions options = test::group_options(40);
-  options.global_batch_size = 5;
-  const Planner planner(store, options);
-  EXPECT_EQ(planner.num_steps(3), 60);
-  EXPECT_EQ(store.num_masks_asked(), 0);
-  planner.plan(0);
-  EXPECT_LE(store.num_masks_asked(), 5 * 3);
-}
-
-TEST(GroupPlan, SeveralThreadsFindTheSamePrefixes) {
-  const GroupStore store(GroupKind::kPairs, draw_groups(2, 10'000, 30, GroupKind::kPairs));
-  const GroupUnits together(store, true);
-  together.find_prefixes();
-  for (std::int64_t g = 0; g < 10'000; ++g) {
-    const auto shared = num_shared_tokens(store, store.groups()->group(g));
-    ASSERT_EQ(together.num_prefix_tokens(g), std::max<std::int64_t>(0, shared - 1));
   }
 }
 
