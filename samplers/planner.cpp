@@ -231,7 +231,8 @@ const PlanOptions& Planner::options() const {
 StepPieces Planner::pieces(std::int64_t step) const {
   const StepPosition at = position(step);
   StepPieces units = state_->epochs.batches(at.epoch)->step(at.step_of_epoch);
-  return state_->units == nullptr ? units : with_pieces_of_groups(units, *state_->units);
+  if (state_->units == nullptr) return units;
+  return with_pieces_of_groups(units, *state_->units);
 }
 
 StepCounts Planner::counts(const StepPieces& pieces) const {

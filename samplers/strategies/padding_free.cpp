@@ -22,28 +22,32 @@ struct PackRange {
   std::size_t end = 0;
 };
 
+// The first piece of a pack, or the end of the pieces.
+std::size_t begin_of(const StepPieces& step, std::size_t pack) {
+  if (step.pack_begins.empty()) return pack;
+  return pack < step.pack_begins.size() ? step.pack_begins[pack] : step.pieces.size();
+}
+
 // Number of packs from the front, at least one, that fit a micro-batch of the budget.
 std::size_t num_that_fit(const StepPieces& step, PackRange packs, std::int64_t max_tokens,
                          bool pads) {
+  const std::size_t first = begin_of(step, packs.begin);
   std::int64_t num_tokens = 0;
-  std::int64_t num_pieces = 0;
   std::int64_t longest = 0;
-  for (std::size_t p = packs.begin; p < packs.end; ++p) {
-    for (const Piece& piece : step.pack(p)) {
-      ++num_pieces;
-      num_tokens += piece.length;
-      longest = std::max<std::int64_t>(longest, piece.length);
+  for (std::size_t p = packs.begin, next = first; p < packs.end; ++p) {
+    for (const std::size_t end = begin_of(step, p + 1); next < end; ++next) {
+      num_tokens += step.pieces[next].length;
+      longest = std::max<std::int64_t>(longest, step.pieces[next].length);
     }
-    const std::int64_t rows = pads ? longest * num_pieces : num_tokens;
+    const std::int64_t rows = pads ? longest * static_cast<std::int64_t>(next - first) : num_tokens;
     if (p > packs.begin && rows > max_tokens) return p - packs.begin;
   }
   return packs.end - packs.begin;
 }
 
 std::span<const Piece> pieces_of(const StepPieces& step, PackRange packs) {
-  const std::span<const Piece> first = step.pack(packs.begin);
-  const std::span<const Piece> last = step.pack(packs.end - 1);
-  return {first.data(), last.data() + last.size()};
+  const std::size_t begin = begin_of(step, packs.begin);
+  return std::span(step.pieces).subspan(begin, begin_of(step, packs.end) - begin);
 }
 
 // Makes chunks of `micro_batch_size` packs in their order. The budget may have been lowered since
