@@ -165,7 +165,7 @@ class JudgedAnswers(Groups):
 
     def __init__(self, folder, **options):
         super().__init__(folder)
-        generator = torch.Generator().manual_seed(4)
+        generator = torch.Generator().manual_seed(7)
         texts = [{"prompt": text(prompt, generator), "completion": " " + text(answer, generator), "label": label}
                  for prompt, answer, label in ((3, 4, True), (5, 2, False), (2, 7, False), (4, 3, True))]
         trainer = KTOTrainer(
