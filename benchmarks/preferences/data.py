@@ -58,7 +58,7 @@ def write_groups(path, draw, count, vocab_size, kind, seed=1):
 
 
 def make_store(lines, folder, vocab_size, columns=()):
-    """A store of the lines, made again."""
+    """A store of the lines. It replaces one that is there."""
     options = [word for name in columns for word in ("--token-column", name)]
     call([PACKTRAIN, "prepare", "--pretokenized", lines, "--vocab-size", str(vocab_size), "--out", folder, "--overwrite",
           *options], folder + ".log", PREPARE_SECONDS)

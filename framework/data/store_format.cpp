@@ -181,7 +181,6 @@ std::string scores_name(const std::string& model_digest) {
   return fmt::format("{}{}{}", kScoresPrefix, model_digest, kShardSuffix);
 }
 
-// NAME.tmp and NAME.part-FIRST-END are of a command that was stopped.
 bool is_scores_name(const std::string& name) {
   const std::size_t at = name.find(kShardSuffix);
   if (!name.starts_with(kScoresPrefix) || at == std::string::npos) return false;

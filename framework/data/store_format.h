@@ -44,6 +44,7 @@ bool is_shard_name(const std::string& name);
 // Log-probabilities of the store by a model (training/evaluation/score_file.h), which `packtrain
 // score` keeps in the store: "log-probs-DIGEST.safetensors".
 std::string scores_name(const std::string& model_digest);
+// True too for NAME.tmp and NAME.part-FIRST-END, of a command that was stopped.
 bool is_scores_name(const std::string& name);
 
 // Text for errors: the valid mask bytes, "0 or 1" or "0..100". `num_weights`: entries of the table,

@@ -46,7 +46,7 @@ def parts_of(folder, name):
 
 
 def stop_after_parts(folder, name, number, *words):
-    """Kills a command when it has written so many parts, and returns those that it left."""
+    """Kills a command when it has written `number` parts, and returns those that it left."""
     command = subprocess.Popen([PROGRAM, "score", *words, "--log-probs", *FLOAT32, *ONE_BY_ONE, "--out", name], cwd=folder,
                                env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + PATIENCE_S

@@ -1,5 +1,5 @@
-// Whether the label of each row of logits z [N, V] is greedy: the lowest id of those with the
-// largest logit. Rows start at multiples of 16 bytes. A row whose label's logit is not a number is
+// Finds which rows of logits z [N, V] have a greedy label. A greedy label is the lowest id of those
+// with the largest logit. Rows start at multiples of 16 bytes. A row whose label's logit is not a number is
 // not greedy. On a GPU it reads a row up to the first tile that has a better id.
 #pragma once
 

@@ -67,7 +67,7 @@ def concatenate(parts: list[Examples]) -> Examples:
 
 @dataclass(frozen=True, slots=True)
 class GroupColumns:
-    """What examples of groups have besides tokens, in the order of examples."""
+    """The roles and numbers of examples of groups, in their order."""
 
     roles: list[int]
     margins: list[float]  # of both examples of a pair; 0 without one
