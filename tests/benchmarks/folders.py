@@ -1,4 +1,4 @@
-"""Finds benchmarks/train and benchmarks/peers for the tests here."""
+"""Finds benchmarks/train, benchmarks/peers and benchmarks/preferences for the tests here."""
 
 import importlib.machinery
 import importlib.util
@@ -6,7 +6,7 @@ import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-for folder in ("train", "peers"):
+for folder in ("train", "peers", "preferences"):
     sys.path.insert(0, os.path.join(ROOT, "benchmarks", folder))
 
 
