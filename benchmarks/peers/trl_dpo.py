@@ -97,15 +97,16 @@ def make_trainer(arguments, times, folder):
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"<pad>": 0, "<eos>": 1}, "<eos>")),
                                         pad_token="<pad>", eos_token="<eos>", padding_side="right")
     config = DPOConfig(
-        output_dir=folder, per_device_train_batch_size=arguments.batch, gradient_accumulation_steps=arguments.accumulate,
+        output_dir=folder, per_device_train_batch_size=arguments.batch,
+        gradient_accumulation_steps=arguments.accumulate,
         max_steps=arguments.warm_up + arguments.steps, bf16=DEVICE == "cuda", learning_rate=5e-6, max_length=None,
         gradient_checkpointing=arguments.checkpointing, use_liger_kernel=arguments.liger, optim="adamw_torch_fused",
         train_sampling_strategy=arguments.sampling, length_column_name="length", remove_unused_columns=False,
         precompute_ref_log_probs=False, logging_steps=10**6, save_strategy="no", report_to="none", disable_tqdm=True,
         dataloader_num_workers=2, use_cpu=DEVICE == "cpu", seed=1)
     lora = LoraConfig(r=arguments.rank, lora_alpha=arguments.alpha, target_modules="all-linear", task_type="CAUSAL_LM")
-    return TokenTrainer(model=make_model(arguments), args=config, train_dataset=Dataset.from_list(read_pairs(arguments.pairs)),
-                        processing_class=tokenizer, peft_config=lora, callbacks=[times])
+    return TokenTrainer(model=make_model(arguments), args=config, processing_class=tokenizer, peft_config=lora,
+                        train_dataset=Dataset.from_list(read_pairs(arguments.pairs)), callbacks=[times])
 
 
 def main():

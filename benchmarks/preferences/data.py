@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "train"))
 
-from programs import PACKTRAIN, PREPARE_SECONDS, call  # noqa: E402  # on the path since the line above
+from programs import PACKTRAIN, PREPARE_SECONDS, call
 
 LONGEST = 4096
 FLAN = (5.663, 1.0)  # lognormal parameters of an example, as in benchmarks/train/paper
@@ -60,6 +60,6 @@ def write_groups(path, draw, count, vocab_size, kind, seed=1):
 def make_store(lines, folder, vocab_size, columns=()):
     """A store of the lines. It replaces one that is there."""
     options = [word for name in columns for word in ("--token-column", name)]
-    call([PACKTRAIN, "prepare", "--pretokenized", lines, "--vocab-size", str(vocab_size), "--out", folder, "--overwrite",
-          *options], folder + ".log", PREPARE_SECONDS)
+    call([PACKTRAIN, "prepare", "--pretokenized", lines, "--vocab-size", str(vocab_size), "--out", folder,
+          "--overwrite", *options], folder + ".log", PREPARE_SECONDS)
     return folder

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "train"))
 
-from programs import ROOT, Failure, train_steps  # noqa: E402  # on the path since the line above
+from programs import ROOT, Failure, train_steps
 
 WARM_UP = 2
 NO_CHECKS = ["run.seed=1", "checkpoint.save_steps=0"]
@@ -45,7 +45,7 @@ def measure(out, name, config, settings, groups_a_step, steps, timeout, num_gpus
 
 
 def report(rows, out, name, ratio=None):
-    """Prints a line for each row, and `ratio`: (what, left, right) by the numbers of sides. Writes them to OUT/NAME.json."""
+    """Prints a line for each row, and `ratio`: (what, left row, right row). Writes them to OUT/NAME.json."""
     for row in rows:
         said = f"error: {row['error']}" if "error" in row else ", ".join(
             f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, float))
