@@ -176,7 +176,8 @@ TEST(RehearsalPlan, HasTheLargestNumberOfKeys) {
   const RehearsalPlan plan = plan_rehearsals(planner, store, 0, planner.num_steps(1), kSizes);
   std::int64_t largest = 0;
   for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
-    for (const MicroBatch& pieces : planner.plan(step).ranks[0]) {
+    const StepPlan step_plan = planner.plan(step);
+    for (const MicroBatch& pieces : step_plan.ranks[0]) {
       largest = std::max(largest, sizes_of(flatten(store, pieces, {})).num_keys);
     }
   }
