@@ -102,7 +102,7 @@ inline DrawnMember member(std::int32_t prompt, std::int32_t answer, std::int32_t
   for (std::int32_t t = 0; t < prompt; ++t) result.example.input_ids.push_back(t);
   for (std::int32_t t = 0; t < answer; ++t) result.example.input_ids.push_back(first_id + t);
   result.example.loss_mask.assign(static_cast<std::size_t>(prompt), 0);
-  result.example.loss_mask.resize(static_cast<std::size_t>(prompt + answer), 1);
+  result.example.loss_mask.resize(result.example.input_ids.size(), 1);
   return result;
 }
 

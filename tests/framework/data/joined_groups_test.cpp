@@ -18,7 +18,6 @@ namespace packtrain::joined_groups_test {
 namespace {
 
 using test::add_members;
-using test::copy;
 using test::Ids;
 using test::SmallMember;
 using test::TemporaryFolder;
