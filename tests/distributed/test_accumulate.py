@@ -32,7 +32,7 @@ LAYOUTS = {
     "adapter": (2, ADAPTER),
     "NF4": (2, [*ADAPTER, "model.base=nf4"]),
     "adapters": (2, ["data.validation=null", *TRAINS_ADAPTERS, TOGETHER]),
-    "experts": (2, [EXPERTS]),
+    "experts": (2, [EXPERTS, "optimizer.epsilon=1.0e-3"]),
     "padding": (2, ["batch.strategy=padding", "batch.micro_batch_size=1"]),
 }
 

@@ -114,7 +114,7 @@ TEST(Accumulation, OfACheckpointIsKeptWhereItFits) {
 }
 
 // What memory.fit chose for kShard leaves no memory for local sums. More recompute does.
-AccumulationInput fitted_input(double num_micro_batches) {
+AccumulationInput fitted_input(double tokens_of_micro_batch) {
   AccumulationInput input = input_of();
   input.config.parallel.gather_slots.reset();
   input.decoder.num_layers = 12;
@@ -122,14 +122,13 @@ AccumulationInput fitted_input(double num_micro_batches) {
   input.decoder.intermediate_size = 1408;
   input.decoder.vocab_size = 64;
   input.decoder.head_dim = 128;
-  input.counts = {num_micro_batches, true};
-  input.work = {.num_tokens = 512 * num_micro_batches, .mean_length = 64};
+  input.work = {.num_tokens = 8 * tokens_of_micro_batch, .mean_length = 64};
   input.fitted = {Recompute::kNone, kMinGatherSlots};
   return input;
 }
 
 TEST(Accumulation, ThatNeedsOtherSettingsOfMemoryFitHasThem) {
-  AccumulationInput input = fitted_input(8);
+  AccumulationInput input = fitted_input(64);
   Config shard = input.config;
   shard.parallel.accumulate = Accumulate::kShard;
   const MemoryRanks ranks = gpus(2).ranks;
@@ -152,7 +151,7 @@ TEST(Accumulation, ThatNeedsOtherSettingsOfMemoryFitHasThem) {
 }
 
 TEST(Accumulation, IsShardWhereLocalSumsWouldCostMoreProductsThanTheySave) {
-  AccumulationInput input = fitted_input(8);
+  AccumulationInput input = fitted_input(1000);
   input.config.memory.recompute = Recompute::kFull;
   EXPECT_EQ(assumed_accumulation(input, gpus(2)).accumulate, Accumulate::kShard)
       << "the products of kShard, which has no recompute, are a quarter fewer";
