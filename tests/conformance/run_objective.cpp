@@ -1,5 +1,6 @@
 #include "tests/conformance/run_objective.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
 

@@ -200,7 +200,8 @@ class Rollouts(Groups):
         trainer = GRPOTrainer(
             model=self.model, reward_funcs=no_reward, processing_class=tokenizer(),
             train_dataset=Dataset.from_list([{"prompt": "w1"}] * 4),
-            args=arguments(GRPOConfig, folder, per_device_train_batch_size=2, num_generations=2, beta=0.0, **options))
+            args=arguments(GRPOConfig, folder, per_device_train_batch_size=2, num_generations=2, beta=0.0,
+                           use_bias_correction_kl=False, **options))
         trainer.beta = beta  # set later: it would look for a reference model by name
         trainer.current_gradient_accumulation_steps = 1
         trainer.use_vllm, trainer.vllm_importance_sampling_correction = has_weights, has_weights

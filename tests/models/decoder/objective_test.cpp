@@ -97,6 +97,8 @@ TEST(DecoderObjective, HasTheGradientsOfEveryKind) {
 
 TEST(DecoderObjective, HasTheGradientsOfEveryDecoder) {
   for (const auto& [name, config] : decoder_variants()) {
+    // It is weighted by loss_weight, which the comparison replaces.
+    if (config.experts.auxiliary_loss > 0) continue;
     SCOPED_TRACE(name);
     const DeviceBatch batch =
         pair_batch({6, 4, 9, 5}, static_cast<std::int32_t>(config.vocab_size));
@@ -116,9 +118,16 @@ DecoderConfig many_chunks() {
   return config;
 }
 
+// Of long answers: sums over their tokens would be far apart, and gradients zero.
+ObjectiveSection of_means() {
+  ObjectiveSection section = section_of(ObjectiveKind::kDpo);
+  section.length_normalize = true;
+  return section;
+}
+
 TEST(DecoderObjective, HasTheSameGradientsInSeveralChunks) {
   const DeviceBatch batch = pair_batch({60, 140, 30, 99}, kLargeVocab);
-  const Trained trained = train(many_chunks(), section_of(ObjectiveKind::kDpo), batch);
+  const Trained trained = train(many_chunks(), of_means(), batch);
   expect_own_gradients(trained);
   EXPECT_GT(trained.result.grads.at("head.weight").abs().max().item<double>(), 0);
 }
@@ -129,10 +138,9 @@ TEST(DecoderObjective, HasTheSameOtherGradientsUnderAFrozenHead) {
     config.head_bias = true;
     const DeviceBatch batch =
         pair_batch({60, 140, 30, 99}, static_cast<std::int32_t>(config.vocab_size));
-    const ObjectiveSection section = section_of(ObjectiveKind::kDpo);
-    Grads trained = train(config, section, batch).result.grads;
+    Grads trained = train(config, of_means(), batch).result.grads;
     for (const std::string& name : head) trained.erase(name);
-    const Trained frozen = train(config, section, batch, head);
+    const Trained frozen = train(config, of_means(), batch, head);
     packtrain::expect_close(frozen.result.loss, frozen.loss, kTolerance, "loss");
     expect_close(frozen.result.grads, trained);
   }
@@ -145,9 +153,9 @@ TEST(DecoderObjective, HasTheGradientsOfAnAdapterOfTheHead) {
   DecoderConfig config = many_chunks();
   config.adapter = std::make_shared<const AdapterTargets>(adapter);
   const DeviceBatch batch = pair_batch({60, 140, 30, 99}, kLargeVocab);
-  const Trained trained = train(config, section_of(ObjectiveKind::kDpo), batch);
+  const Trained trained = train(config, of_means(), batch);
   expect_own_gradients(trained);
-  EXPECT_TRUE(trained.result.grads.contains("head.weight.lora_A"));
+  EXPECT_GT(trained.result.grads.at("head.lora_A").abs().max().item<double>(), 0);
 }
 
 // Pair `index` of a batch of two, with its weights.
