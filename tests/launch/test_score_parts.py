@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 from tiny_model import PATIENCE_S, PROGRAM, environment, make_model, packtrain
 
-FLOAT32 = ("precision.compute=fp32", "precision.reduce=fp32", "batch.max_tokens_per_micro_batch=64")
+FLOAT32 = ("precision.compute=fp32", "precision.reduce=fp32", "data.max_length=64", "batch.max_tokens_per_micro_batch=64")
 ONE_BY_ONE = ("--part-tokens", "1")  # each part has one example
 NUM_PAIRS = 150
 
