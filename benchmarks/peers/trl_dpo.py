@@ -21,7 +21,7 @@ from peft import LoraConfig
 from shapes import add_shape_arguments, chosen_shape
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU only for trying this program
@@ -69,7 +69,7 @@ class TokenTrainer(DPOTrainer):
 
 
 class StepTimes(TrainerCallback):
-    """The time of each step, and the pads of none."""
+    """The end of each step."""
 
     def __init__(self):
         self.ends = []
@@ -115,6 +115,7 @@ def main():
     times = StepTimes()
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(arguments, times, folder)
+        trainer.remove_callback(PrinterCallback)  # its lines begin as ours do
         peak_gib()
         trained = trainer.train()
     seconds = times.ends[-1] - times.ends[arguments.warm_up]

@@ -1,6 +1,7 @@
 """Random pairs and rollouts as lines of `packtrain prepare --pretokenized`, and stores of them."""
 
 import json
+import math
 import os
 import random
 import sys
@@ -10,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from programs import PACKTRAIN, PREPARE_SECONDS, call
 
 LONGEST = 4096
+LONGEST_ROLLOUT = 2048  # so that all rollouts of a prompt fit in a micro-batch
 FLAN = (5.663, 1.0)  # lognormal parameters of an example, as in benchmarks/train/paper
 
 
@@ -30,7 +32,7 @@ def constant_pair(prompt, answer):
 
 
 def rollouts_of_prompt(prompt, count, mu, sigma):
-    return lambda generator: (prompt, [drawn_length(generator, mu, sigma, 8, LONGEST) for _ in range(count)])
+    return lambda generator: (prompt, [drawn_length(generator, mu, sigma, 8, LONGEST_ROLLOUT) for _ in range(count)])
 
 
 def _example(prompt, answer, columns=None):
@@ -50,9 +52,10 @@ def write_groups(path, draw, count, vocab_size, kind, seed=1):
             if kind == "pairs":
                 group = {name: _example(prompt, answer) for name, answer in zip(("chosen", "rejected"), drawn)}
             else:
-                # About what random weights give each token, so that ratios are not clipped.
-                group = {"rollouts": [_example(prompt, answer, {"advantage": generator.gauss(0, 1),
-                                                                "old_log_prob": -11.8}) for answer in drawn]}
+                # Random weights give each token about this, so that ratios are not clipped.
+                columns = {"old_log_prob": -math.log(vocab_size)}
+                group = {"rollouts": [_example(prompt, answer, columns | {"advantage": generator.gauss(0, 1)})
+                                      for answer in drawn]}
             print(json.dumps(group, separators=(",", ":")), file=file)
     return path
 
