@@ -1,6 +1,6 @@
 // Finds which rows of logits z [N, V] have a greedy label. A greedy label is the lowest id of those
-// with the largest logit. Rows start at multiples of 16 bytes. A row whose label's logit is not a number is
-// not greedy. On a GPU it reads a row up to the first tile that has a better id.
+// with the largest logit. Rows start at multiples of 16 bytes. A row whose label's logit is not a
+// number is not greedy. On a GPU it reads a row up to the first tile that has a better id.
 #pragma once
 
 #include <ATen/core/Tensor.h>

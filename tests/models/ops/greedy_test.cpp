@@ -22,7 +22,7 @@ std::vector<bool> found(const at::Tensor& logits, const at::Tensor& labels) {
   greedy_labels(logits, labels, greedy);
   const at::Tensor on_host = greedy.to(at::kCPU);
   const bool* values = on_host.const_data_ptr<bool>();
-  return {values, values + on_host.numel()};
+  return std::vector<bool>(values, values + on_host.numel());
 }
 
 // Few different logits, so that many are equal.
