@@ -12,9 +12,10 @@ from read_documents import PLAIN, documents, write_table
 from packtrain_tools.chat.conversations import Conversation
 from packtrain_tools.chat.reshape import Reshaping
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.documents import (BadRecord, Instruction, Preference, Text,
-                                               printable)
+from packtrain_tools.sources.documents import (BadRecord, Instruction, Preference, Rollouts,
+                                               Text, Tokens, printable)
 from packtrain_tools.sources.formats import FORMATS, Reading
+from packtrain_tools.sources.rollout_columns import ROLLOUTS
 
 ODD = [None, True, 0, -1, 0.5, 1e308, float("nan"), float("inf"), 10**4000, "", " ", "x",
        "\ud800", "\x1b[31m\x00\n", "\ufeff", "\U0010ffff", "[", "{}", "[]", "null", '"x"',
@@ -45,12 +46,15 @@ def nearly_messages(chance):
 
 
 USUAL = {"pairs": {"prompt": "Say x.", "chosen": " x", "rejected": " y", "margin": 0.5},
-         "judged": {"prompt": "Say x.", "completion": " x", "label": True}}
+         "judged": {"prompt": "Say x.", "completion": " x", "label": True},
+         "rollouts": {"prompt": "Say x.", "completion": " x", "advantage": 0.5, "old_log_prob": [-1.0]}}
 
 
 def odd_preference(chance, name):
     """A usual record with something odd in a column or two."""
     columns = FORMATS[name].required + FORMATS[name].optional
+    if name == "rollouts":  # all records have the columns that the first ones have
+        columns = [column for column in columns if column in USUAL[name] or column not in ROLLOUTS]
     record = dict(USUAL[name])
     for column in chance.sample(columns, chance.randrange(3)):
         record[column] = nearly_messages(chance) if chance.random() < 0.3 else anything(chance)
@@ -78,6 +82,11 @@ def check_all(found):
         if isinstance(document, Preference):
             assert document.margin is None or math.isfinite(document.margin)
             check_all(member for _, member in document.members)
+        elif isinstance(document, Rollouts):
+            check_all(rollout.member for rollout in document.members)
+            numbers = [number for rollout in document.members for values in rollout.values.values()
+                       for number in (values if isinstance(values, list) else [values])]
+            assert document.members and all(map(math.isfinite, numbers))
         elif isinstance(document, Instruction):
             for made in (document.as_text, document.as_conversation):
                 try:
@@ -87,7 +96,7 @@ def check_all(found):
         elif isinstance(document, str):
             assert document.isprintable() and document
         else:
-            assert isinstance(document, Text | Conversation)
+            assert isinstance(document, Text | Conversation | Tokens)
             assert 0 <= document.weight <= 1
             assert not isinstance(document, Conversation) or all(
                 weight is None or 0 <= weight <= 1 for weight in document.asked)

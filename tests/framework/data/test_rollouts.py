@@ -49,6 +49,11 @@ def test_rewards_alone_are_of_supervised_data_unless_the_format_says_rollouts():
     assert format_of_columns(["chosen", "rejected", "prompt", "advantage"], None, []).name == "pairs"
 
 
+def test_texts_are_read_where_only_one_side_has_token_ids():
+    names = ["prompt", "completion", "completion_ids", "advantage"]
+    assert format_of_columns(names, None, []).columns == ("prompt", "completion", "advantage")
+
+
 def test_rewards_take_the_place_of_advantages_on_request():
     names = ["prompt", "completion", "reward", "advantage"]
     assert "reward" not in format_of_columns(names, None, []).columns
@@ -59,7 +64,7 @@ def test_rewards_take_the_place_of_advantages_on_request():
 @pytest.mark.parametrize("names, fault", [
     (["prompt", "completion"], "has no 'advantage' or 'reward', which rollouts need"),
     (["completion", "reward"], "has no 'prompt', which rollouts need"),
-    (["prompt", "reward"], "has no 'completion' or 'completion_ids', which rollouts need"),
+    (["prompt", "reward"], "has no 'completion', which rollouts need"),
     (["prompt", "completion_ids", "reward"], "has 'completion_ids' without 'prompt_ids'")])
 def test_missing_columns_are_named(names, fault):
     with pytest.raises(ValueError, match=fault):
@@ -101,6 +106,12 @@ def test_a_table_of_rollouts_is_read_as_json_is(tmp_path):
     rows = [IDS | {"advantage": 0.5, "old_log_prob": [-1.0, -2.0, -3.0]}] * 2
     table = documents(write_table(tmp_path / "a.parquet", rows))
     assert table == documents(write_lines(tmp_path / "a.jsonl", *rows))
+
+
+def test_nulls_in_other_columns_of_a_table_are_no_fault(tmp_path):
+    rows = [TEXTS | {"advantage": 0.5, "tools": None, "step": None}, TEXTS | {"advantage": 1.0, "tools": "[]", "step": 3}]
+    found = documents(write_table(tmp_path / "a.parquet", rows))
+    assert [answers(document) for document in found] == [[Text("How many?", " Three.")]] * 2
 
 
 def test_a_reward_is_one_number_or_the_sum_of_those_of_tokens(tmp_path):

@@ -20,6 +20,7 @@ from packtrain_tools.sources.documents import (BadRecord, Document, Instruction,
                                                Text)
 from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.preferences import read_judged, read_pair
+from packtrain_tools.sources.rollout_columns import ROLLOUTS
 from packtrain_tools.sources.rollouts import read_rollouts
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
 from packtrain_tools.sources.suggestions import advice_for
@@ -146,8 +147,11 @@ def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
         if any(name in REQUIRED and name not in known for name in value):
             raise ValueError(f"has the columns {listed(value)}, others than the file's first: "
                              f"{listed(known)}")
-        required = form.columns if form.name == "rollouts" else FORMATS[form.name].required
-        missing = [name for name in required if name not in value and name != WEIGHT]
+        required = FORMATS[form.name].required
+        if form.name == "rollouts":  # all records have the columns of the first, and only those are read
+            required = tuple(name for name in form.columns if name in ROLLOUTS)
+            value = {name: entry for name, entry in value.items() if name in required or name not in ROLLOUTS}
+        missing = [name for name in required if name not in value]
         if missing:
             names = [form.theirs.get(name, name) for name in missing]
             raise ValueError(f"has the columns {listed(value)}; wanted {listed(names)} "

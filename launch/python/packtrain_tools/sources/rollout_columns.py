@@ -42,14 +42,14 @@ def _answers() -> set[str]:
 def needed(used: tuple[str, ...], advantage_from: str) -> tuple[str, ...]:
     """The columns that are read of those that the file has. Token ids take precedence over texts. Raises
     ValueError."""
-    has_ids = "completion_ids" in used
-    if has_ids and "prompt_ids" not in used:
+    has_ids = {"prompt_ids", "completion_ids"} <= set(used)
+    if not has_ids and "completion_ids" in used and "completion" not in used:
         raise ValueError("has 'completion_ids' without 'prompt_ids': wanted token ids of both, or texts of both")
-    for names in (("prompt_ids",) if has_ids else ("prompt",), ("completion", "completion_ids"),
+    for names in (("prompt_ids",) if has_ids else ("prompt",), ("completion_ids",) if has_ids else ("completion",),
                   ("reward",) if advantage_from else (ADVANTAGE, "reward")):
         if not set(names) & set(used):
             raise ValueError(f"has no {' or '.join(repr(name) for name in names)}, which rollouts need")
     superseded = {"prompt", "completion", "system", "tools", "functions"} if has_ids else \
-        {"prompt_ids", "completion_mask"}
+        {"prompt_ids", "completion_ids", "completion_mask"}
     superseded.add("reward" if ADVANTAGE in used and not advantage_from else ADVANTAGE)
     return tuple(name for name in used if name not in superseded)

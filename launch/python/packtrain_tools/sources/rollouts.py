@@ -9,7 +9,7 @@ from packtrain_tools.chat.shapes import messages_in_text
 from packtrain_tools.chat.values import as_list, kind, string
 from packtrain_tools.sources.columns import Reading
 from packtrain_tools.sources.documents import Rollout, Rollouts, Text, Tokens
-from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB
+from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB, ROLLOUTS
 
 Member = Text | Conversation | Tokens
 _MOST = 1e30  # numbers are stored as float32
@@ -19,7 +19,7 @@ _MOST_LOG_PROB = 1e-3  # rounding of a probability of 1
 def read_rollouts(value: dict, reading: Reading, group: str, weight: float) -> Rollouts:
     """`value` has `prompt` and `completion`, or `prompt_ids` and `completion_ids`, with `advantage` or
     `reward`, perhaps `old_log_prob`. A list of completions has a list of each. Raises ValueError."""
-    missing = next((name for name, entry in value.items() if entry is None and name != "system"), None)
+    missing = next((name for name in ROLLOUTS if name in value and value[name] is None), None)
     if missing is not None:
         raise ValueError(f"'{missing}' is null")
     if value.get("completion") == [] and "completion_ids" not in value:
