@@ -19,7 +19,8 @@ struct GroupRows {
   at::Tensor group_weights;
   at::Tensor margins;    // float32 [E] margin of the example's group, or undefined
   at::Tensor reference;  // float32 [N] log-probabilities of the reference, or undefined
-  at::Tensor kl;  // float32 [] divergence from the reference of the optimizer step (KTO), or undefined
+  at::Tensor
+      kl;  // float32 [] divergence from the reference of the optimizer step (KTO), or undefined
   std::map<std::string, at::Tensor> columns;  // float32 [N] each, by name of the token column
 
   bool is_defined() const { return num_rows.defined(); }
