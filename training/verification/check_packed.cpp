@@ -88,15 +88,14 @@ class PackedComparison {
 // Walks over the pieces of the batches of a step's examples one by one.
 class SeparateRows {
  public:
-  SeparateRows(const VerifiedModel& subject, const VerifiedStep& step, const Measured& measured)
-      : subject_(subject), step_(step), measured_(measured) {}
+  SeparateRows(const VerifiedStep& step, const Measured& measured)
+      : step_(step), measured_(measured) {}
 
   // The supervised rows of the next piece.
   std::vector<SupervisedRow> next() {
     if (piece_ == rows_.of_piece.size()) {
       const SeparateBatch& separate = step_.one_by_one[batch_];
-      rows_ = supervised_rows(separate.batch, separate.pieces,
-                              planned_rows(separate.pieces, subject_.config.batch),
+      rows_ = supervised_rows(separate.batch, separate.pieces, unpadded_rows(separate.pieces),
                               measured_.row_losses[batch_]);
       ++batch_;
       piece_ = 0;
@@ -105,7 +104,6 @@ class SeparateRows {
   }
 
  private:
-  const VerifiedModel& subject_;
   const VerifiedStep& step_;
   const Measured& measured_;
   SupervisedRows rows_;
@@ -123,7 +121,7 @@ CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
                      .same_on_every_rank = true,
                      .errors = {{"loss"}, {"token loss"}, {"gradient"}}};
   PackedComparison comparison(subject, result);
-  SeparateRows separate(subject, step, one_by_one);
+  SeparateRows separate(step, one_by_one);
   std::size_t batch = 0;
   for (std::size_t rank = 0; rank < step.plan.ranks.size(); ++rank) {
     for (std::size_t m = 0; m < step.plan.ranks[rank].size(); ++m, ++batch) {

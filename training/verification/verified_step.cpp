@@ -45,6 +45,20 @@ std::vector<MicroBatch> separate(std::span<const Piece> unit) {
   return batches;
 }
 
+// Each piece has `at_least` rows.
+PlannedRows rows_at_least(const MicroBatch& pieces, std::int64_t at_least) {
+  PlannedRows planned;
+  RowRange prefix;  // the latest one
+  for (const Piece& piece : pieces) {
+    planned.first_row.push_back(planned.num_rows);
+    if (piece.is_prefix) prefix = {planned.num_rows, planned.num_rows + piece.length};
+    auto& of_piece = planned.prefixes.emplace_back();
+    if (piece.after_prefix) of_piece.push_back(prefix);
+    planned.num_rows += std::max<std::int64_t>(at_least, piece.length);
+  }
+  return planned;
+}
+
 }  // namespace
 
 VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan) {
@@ -74,20 +88,15 @@ std::int64_t PlannedRows::piece_at(std::int64_t row, const MicroBatch& pieces) c
   return row < first_row[p] + pieces[p].length ? piece : -1;
 }
 
+PlannedRows unpadded_rows(const MicroBatch& pieces) {
+  return rows_at_least(pieces, 0);
+}
+
 PlannedRows planned_rows(const MicroBatch& pieces, const BatchSection& batch) {
+  if (!traits_of(batch.strategy).pads_to_longest) return unpadded_rows(pieces);
   std::int64_t longest = 0;
   for (const Piece& piece : pieces) longest = std::max<std::int64_t>(longest, piece.length);
-  const bool pads = traits_of(batch.strategy).pads_to_longest;
-  PlannedRows planned;
-  RowRange prefix;  // the latest one
-  for (const Piece& piece : pieces) {
-    planned.first_row.push_back(planned.num_rows);
-    if (piece.is_prefix) prefix = {planned.num_rows, planned.num_rows + piece.length};
-    auto& of_piece = planned.prefixes.emplace_back();
-    if (piece.after_prefix) of_piece.push_back(prefix);
-    planned.num_rows += pads ? longest : piece.length;
-  }
-  return planned;
+  return rows_at_least(pieces, longest);
 }
 
 SupervisedRows supervised_rows(const PackedBatch& batch, const MicroBatch& pieces,

@@ -67,6 +67,8 @@ struct PlannedRows {
 };
 
 PlannedRows planned_rows(const MicroBatch& pieces, const BatchSection& batch);
+// The same in a SeparateBatch, where no piece is padded.
+PlannedRows unpadded_rows(const MicroBatch& pieces);
 
 // A row with a label.
 struct SupervisedRow {
