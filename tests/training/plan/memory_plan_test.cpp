@@ -80,22 +80,6 @@ TEST(MemoryPlan, HasScratchMemoryForReductionsByCopyEnginesAlone) {
   EXPECT_EQ(scratch(CollectivePath::kRing, DeviceKind::kCuda, 4).first, 0);
 }
 
-TEST(MemoryPlan, HasCopiesOfKeysWherePrefixesAreShared) {
-  Config config;
-  const DecoderConfig decoder = small_decoder();
-  const auto bytes = [&](std::optional<std::int64_t> num_keys) {
-    return MemoryPlanner(config, decoder, {DeviceKind::kCuda, 1})
-        .plan({.num_rows = 4096, .num_keys = num_keys, .largest_num_keys = 0})
-        .allocated_bytes();
-  };
-  EXPECT_EQ(bytes(std::nullopt), bytes(0)) << "next tokens share nothing";
-  EXPECT_GE(bytes(3 * 4096), bytes(4096));
-  config.objective.kind = ObjectiveKind::kDpo;
-  EXPECT_EQ(bytes(std::nullopt), bytes(2 * 4096));
-  config.batch.share_prefixes = false;
-  EXPECT_EQ(bytes(std::nullopt), bytes(0));
-}
-
 void expect_planned_state(const DecoderConfig& decoder, Precision compute) {
   const auto device = make_cpu_device({});
   const auto world = join_world();

@@ -144,8 +144,7 @@ struct CappedScores {
   Tensor cap;
   Tensor query_lengths;
   Tensor key_lengths;
-  std::int64_t window = 0;
-  fe::DiagonalAlignment_t alignment = fe::DiagonalAlignment_t::TOP_LEFT;
+  CudnnProblem problem;
   Tensor ratio;  // score / cap, from forward
 
   Tensor forward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& scores) {
@@ -158,11 +157,11 @@ struct CappedScores {
     namespace modifiers = fe::graph::attn::score_modifiers;
     const Tensor real = modifiers::padding_mask(graph, capped, key_lengths, query_lengths);
     std::optional<std::int64_t> left;
-    if (window > 0) left.emplace(window);
-    const bool shifted = alignment == fe::DiagonalAlignment_t::BOTTOM_RIGHT;
-    return modifiers::sliding_window_mask(graph, real, alignment, left, 0, 0, 0,
-                                          shifted ? query_lengths : nullptr,
-                                          shifted ? key_lengths : nullptr, nullptr, nullptr);
+    if (problem.window > 0) left.emplace(problem.window);
+    const Tensor none;
+    return modifiers::sliding_window_mask(
+        graph, real, alignment(problem), left, 0, 0, 0, problem.has_prefixes ? query_lengths : none,
+        problem.has_prefixes ? key_lengths : none, nullptr, nullptr);
   }
   // d (cap tanh(score / cap)) = (1 - tanh^2) d score.
   Tensor backward(const std::shared_ptr<fe::graph::Graph>& graph, const Tensor& gradient) const {
@@ -183,13 +182,8 @@ Attributes attributes_of(const CudnnProblem& problem, Tensors& tensors) {
       .set_seq_len_q(query_lengths)
       .set_seq_len_kv(key_lengths);
   if (problem.soft_cap > 0) {
-    const auto capped =
-        std::make_shared<CappedScores>(CappedScores{tensors.number(problem.soft_cap),
-                                                    query_lengths,
-                                                    key_lengths,
-                                                    problem.window,
-                                                    alignment(problem),
-                                                    {}});
+    const auto capped = std::make_shared<CappedScores>(
+        CappedScores{tensors.number(problem.soft_cap), query_lengths, key_lengths, problem, {}});
     attributes.set_score_mod(
         [capped](const auto& graph, const auto& scores) { return capped->forward(graph, scores); });
     if constexpr (std::is_same_v<Attributes, fe::graph::SDPA_backward_attributes>) {
