@@ -190,15 +190,15 @@ void add_groups(OpBenchmarks& benchmarks, const Groups& groups, const AttentionS
   const Kernel ours = {chosen_forward, chosen_backward};
   const MakeBatch shared = [groups] { return make_shared_batch(groups); };
   const MakeBatch copied = [groups] { return make_batch(groups.copied()); };
-  double pairs = 0;
-  const auto batch = make_shared_batch(groups);
-  const AttentionSegments segments = batch->segments();
-  for (std::int64_t i = 0; i < segments.size(); ++i) {
-    const AttentionSegment segment = segments[i];
-    pairs += static_cast<double>(shape.pattern.pairs(segment.num_keys()) -
-                                 shape.pattern.pairs(segment.num_prefix()));
+  const std::int64_t of_prompt = shape.pattern.pairs(groups.prompt);
+  std::int64_t pairs = 0;
+  for (const Lengths& group : groups.answers) {
+    pairs += of_prompt;
+    for (const std::int32_t answer : group) {
+      pairs += shape.pattern.pairs(groups.prompt + answer) - of_prompt;
+    }
   }
-  const double flops = 4.0 * static_cast<double>(shape.num_heads * shape.head_dim) * pairs;
+  const double flops = 4.0 * static_cast<double>(shape.num_heads * shape.head_dim * pairs);
   const std::string text = fmt::format("{}, {}/{} x {}", groups.name, shape.num_heads,
                                        shape.num_kv_heads, shape.head_dim);
   benchmarks.push_back({.name = "attention of shared prompts forward",
