@@ -92,6 +92,7 @@ class Writer {
     set_adapter(options_.adapter, batch);
     batch.without_adapter = options_.without_adapter;
     batch.row_logits = at::empty({weights.size(0), options_.vocab_size}, weights.options());
+    batch.only_row_losses = true;  // an objective of groups has no loss of these rows
     return batch;
   }
 
