@@ -10,8 +10,9 @@ ADAPTER = ["adapter.kind=lora", "adapter.rank=4", "adapter.alpha=8"]
 PAIRS = ["dpo", "ipo", "orpo", "simpo", "cpo"]
 WITH_REFERENCE = ["dpo", "ipo", "kto"]
 STORE_OF = {**dict.fromkeys(PAIRS, "pairs"), "kto": "judged", "policy": "rollouts"}
+# A larger epsilon keeps the rounding of gradients near 0 out of the first updates.
 STEPS = ["run.max_steps=5", "batch.global_batch_size=6", "batch.max_tokens_per_micro_batch=512",
-         "optimizer.learning_rate=1.0e-2"]
+         "optimizer.learning_rate=1.0e-2", "optimizer.epsilon=1.0e-5"]
 
 
 def example(prompt, answer):

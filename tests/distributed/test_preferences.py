@@ -81,7 +81,7 @@ def test_an_evaluation_is_exact_over_ranks_and_packing(lab, one):
     (found,) = evaluations(run)
     assert "validation_perplexity" not in found
     assert found["validation_num_groups"] == 17
-    for number, more in enumerate((["batch.max_tokens_per_micro_batch=400"], ["batch.share_prefixes=false"], [])):
+    for number, more in enumerate((["data.max_length=400", "batch.max_tokens_per_micro_batch=400"], ["batch.share_prefixes=false"], [])):
         again = lab.evaluate(f"one-{objective}", *words, *more, ranks=1 + number)
         assert again["loss"] == pytest.approx(found["validation_loss"], rel=1e-5, abs=1e-7)
         assert again["objective"].keys() == found["validation_objective"].keys()
@@ -94,6 +94,23 @@ def test_an_evaluation_is_exact_over_ranks_and_packing(lab, one):
 def test_ways_to_shard_and_to_recompute_change_nothing(lab, stores, more):
     words = [*settings(stores, "dpo"), *ADAPTER]
     assert_same(lab.run("ways-" + "-".join(more), *words, *more, ranks=2), lab.run("ways", *words))
+
+
+@pytest.mark.parametrize("more", [["adapter.use_dora=true"], ["adapter.dropout=0.2"], ["adapter.use_rslora=true"],
+                                  ["batch.normalize=examples", "objective.next_token_weight=0.5"],
+                                  ["objective.margin_scale=0.2", "objective.label_smoothing=0.1"]])
+def test_options_of_adapters_and_of_the_loss_give_the_same_on_two_ranks(lab, stores, more):
+    words, name = [*settings(stores, "dpo"), *ADAPTER, *more], "-".join(more)
+    one = lab.run(f"options-{name}", *words)
+    assert losses(one) != losses(lab.run("ways", *settings(stores, "dpo"), *ADAPTER)), "the option has an effect"
+    assert_same(lab.run(f"options-two-{name}", *words, ranks=2), one)
+
+
+def test_an_update_that_is_not_finite_is_skipped(lab, stores):
+    words = [*settings(stores, "kto"), *ADAPTER, "guard.non_finite=skip", "fault.kind=nan_gradient", "fault.step=2"]
+    run = lab.run("skipped", *words)
+    assert [line["num_skipped_steps"] for _, line in sorted(steps(run).items())] == [0, 1, 0, 0, 0]
+    assert all(numpy.isfinite(statistics(run)["kto_divergence"]))
 
 
 def test_a_step_whose_reference_runs_out_of_memory_is_repeated(lab, stores):
@@ -119,8 +136,8 @@ def test_the_loss_log_has_a_line_for_each_example(lab, stores):
 
 @pytest.mark.parametrize("objective", PAIRS)
 def test_chosen_answers_get_the_larger_rewards(lab, stores, objective):
-    words = [*settings(stores, objective), *MORE.get(objective, []), "run.max_steps=20"]
-    run = lab.run(f"learned-{objective}", *words)
+    more = ["objective.length_normalize=true"] if objective == "cpo" else MORE.get(objective, [])
+    run = lab.run(f"learned-{objective}", *settings(stores, objective), *more, "run.max_steps=20")
     (found,) = evaluations(run)
     assert found["validation_objective"]["reward_accuracy"] > 0.9
     assert losses(run)[-1] < losses(run)[0]

@@ -188,6 +188,7 @@ void RunReporter::add_plan(const PreparedStep& prepared, StepRecord& record) con
   record.step = prepared.plan.step + 1;
   record.epoch = prepared.plan.epoch;
   record.num_examples = prepared.plan.num_examples;
+  record.num_groups = prepared.plan.num_groups;
   record.num_tokens = prepared.plan.num_tokens;
   record.num_loss_tokens = prepared.plan.num_loss_tokens;
   record.padding_fraction = prepared.statistics.padding_fraction;
