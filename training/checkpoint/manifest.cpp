@@ -23,15 +23,13 @@ namespace packtrain {
 namespace {
 
 using nlohmann::json;
-
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
 constexpr std::string_view kKnownRequirements[] = {kAdapterRequirement, kNf4Requirement,
                                                    kAdaptersRequirement, kMagnitudesRequirement,
                                                    kInitialValuesRequirement};
 
-class Fault : public std::runtime_error {
- public:
+struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -134,9 +132,7 @@ TrainingState parse_state(const json& object) {
   state.evaluation_due = flag_member(object, "evaluation_due");
   state.samples_due = flag_member(object, "samples_due");
   state.weights_only = flag_member(object, "weights_only");
-  if (object.contains("reference_digest")) {
-    state.reference_digest = text_member(object, "reference_digest");
-  }
+  state.reference_digest = object.value("reference_digest", std::string());
   if (object.contains("adapter")) {
     state.adapter = object["adapter"].dump();
     state.base_digest = text_member(object, "base_digest");
