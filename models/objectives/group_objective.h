@@ -12,7 +12,7 @@
 
 namespace packtrain {
 
-// What a loss of groups reads. N rows of E examples, both at least 1.
+// A loss of groups reads this: N rows of E examples, both at least 1.
 struct GroupInput {
   const DeviceBatch& batch;
   const GroupRows& groups;
@@ -35,9 +35,9 @@ struct StatisticSum {
   at::Tensor sum;
   at::Tensor count;
 };
-// Of all elements of `values`.
+// Sums all elements of `values`.
 StatisticSum sum_of(const at::Tensor& values);
-// Of the elements where `mask` (bool) is set.
+// Sums the elements where `mask` (bool) is set.
 StatisticSum sum_of(const at::Tensor& values, const at::Tensor& mask);
 
 struct GroupObjectiveOptions {

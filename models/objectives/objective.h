@@ -28,17 +28,17 @@ class Objective {
   Objective(const Objective&) = delete;
   Objective& operator=(const Objective&) = delete;
 
-  // True if the gradient is DeviceBatch::loss_weight, whatever the row losses are. The head then
-  // needs no row losses before gradients.
+  // True if the gradient is DeviceBatch::loss_weight for any row losses. The head then needs no row
+  // losses before gradients.
   virtual bool is_linear() const = 0;
   // `row_losses`: float32 [N].
   virtual ObjectiveValue evaluate(const DeviceBatch& batch, const at::Tensor& row_losses) const = 0;
 
   // Names of the n values that a log shows next to the loss.
   virtual std::vector<std::string> statistics() const { return {}; }
-  // float64 [2 n]: elements 2 i and 2 i + 1 are the sum of value i in the micro-batch, and the
-  // number of groups, examples or rows that have it. Both are summed over micro-batches and ranks.
-  // Their ratio is the value.
+  // float64 [2 n]. Element 2 i is the sum of value i in the micro-batch. Element 2 i + 1 is the
+  // number of groups, examples or rows that have it. The caller sums both over micro-batches and
+  // ranks. Their ratio is the value.
   virtual at::Tensor sums(const DeviceBatch& batch, const at::Tensor& row_losses) const;
 };
 

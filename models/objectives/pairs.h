@@ -1,6 +1,6 @@
-// Losses of pairs: a chosen and a rejected example of one prompt. A pair has a score s of either
-// one, and d = s_chosen - s_rejected. log p is the sum of an answer's log-probabilities, log p/n
-// their mean over its n supervised tokens, q is the reference.
+// Losses of pairs: a chosen and a rejected example of one prompt. Each has a score. The score of
+// the chosen one minus that of the rejected one is d. The sum of an answer's log-probabilities is
+// log p, and log p/n is their mean over its n supervised tokens. The reference is q.
 //    kind   score                 loss
 //    dpo    log p - log q         -(1 - e) log sigmoid(h) - e log sigmoid(-h),
 //                                 h = beta d - margin_scale margin;  e = label_smoothing
@@ -12,11 +12,11 @@
 // With length_normalize the scores of dpo and cpo are means over tokens too. The loss of a
 // micro-batch is the sum over its pairs, times their group_weights.
 //
-// Sources: DPO: Rafailov et al., arXiv 2305.18290; label smoothing: Mitchell, "A note on DPO with
-// noisy preferences" (cDPO); margins: Amini et al., arXiv 2402.10571 (ODPO); means over tokens:
-// Meng et al., arXiv 2405.14734 (SimPO); IPO: Azar et al., arXiv 2310.12036, with means over
-// tokens as in TRL; ORPO: Hong et al., arXiv 2403.07691; CPO: Xu et al., arXiv 2401.08417. The
-// next-token term of chosen answers: Pang et al., arXiv 2404.19733 (RPO).
+// Sources. DPO: Rafailov et al., arXiv 2305.18290. Label smoothing: Mitchell, "A note on DPO with
+// noisy preferences" (cDPO). Margins: Amini et al., arXiv 2402.10571 (ODPO). SimPO: Meng et al.,
+// arXiv 2405.14734. IPO: Azar et al., arXiv 2310.12036. Its means over tokens are those of TRL.
+// ORPO: Hong et al., arXiv 2403.07691. CPO: Xu et al., arXiv 2401.08417. The next-token term of
+// chosen answers: Pang et al., arXiv 2404.19733 (RPO).
 #pragma once
 
 #include <string>

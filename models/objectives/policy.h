@@ -1,18 +1,18 @@
-// Policy-gradient losses of rollouts. Row n has the advantage A of the column `advantage`, the
-// log-probability log o under the policy that sampled it (column `old_log_prob`), and a factor u of
-// the column `weight`. Without old_log_prob, o is the policy itself and has no gradient, and
-// without `weight`, u is 1. With w = DeviceBatch::loss_weight:
+// Policy-gradient losses of rollouts. A row has three columns of tokens: `advantage` A,
+// `old_log_prob` log o, and `weight` u. The policy is p, the policy that sampled the token is o,
+// and the reference is q. Without old_log_prob, o is p and has no gradient. Without `weight`, u
+// is 1. The weight w of the row is in DeviceBatch::loss_weight.
 //    r = p / o; of an example (RatioLevel): exp of the mean of log p - log o over its rows
 //    c = r, at least 1 - clip_low and at most 1 + clip_high
 //    clip:   -w u min(r A, c A)
 //    cispo:  -w u c A log p, where c has no gradient
-//    beta:   w beta (q / p - log(q / p) - 1), added; q is the reference
+//    beta:   w beta (q / p - log(q / p) - 1) is added
 // The loss of a micro-batch is the sum over rows.
 //
-// Sources: clip: Schulman et al., arXiv 1707.06347 (PPO), Shao et al., arXiv 2402.03300 (GRPO, and
-// its divergence). Weights by batch.normalize: `examples` is GRPO's mean, `tokens` is that of Yu et
-// al., arXiv 2503.14476 (DAPO), which also has clip_high apart from clip_low. cispo: MiniMax-M1,
-// arXiv 2506.13585. Ratio of an example: Zheng et al., arXiv 2507.18071 (GSPO).
+// Sources. The loss `clip`: Schulman et al., arXiv 1707.06347 (PPO). The divergence and weights by
+// `examples`: Shao et al., arXiv 2402.03300 (GRPO). Weights by `tokens` and clip_high apart from
+// clip_low: Yu et al., arXiv 2503.14476 (DAPO). The loss `cispo`: MiniMax-M1, arXiv 2506.13585.
+// Ratio of an example: Zheng et al., arXiv 2507.18071 (GSPO).
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ def arguments(kind, folder, **options):
 
 
 def log_probs_of(model, ids):
-    """Of each token but the first, [T - 1]."""
+    """Returns the log-probability of each token but the first, [T - 1]."""
     logits = model(ids.unsqueeze(0), use_cache=False).logits[0, :-1]
     return logits.log_softmax(-1).gather(1, ids[1:].unsqueeze(1)).squeeze(1)
 
@@ -135,7 +135,7 @@ class DpoPairs(Pairs):
 
 
 class PairsWithoutReference(Pairs):
-    """Of CPOTrainer and ORPOTrainer."""
+    """CPOTrainer and ORPOTrainer have the same batches."""
 
     @staticmethod
     def answers(batch):

@@ -23,8 +23,9 @@ struct CrossEntropyOptions {
   double soft_cap = 0;  // 0: none
 };
 
-// Rows of the logits start at multiples of 16 bytes. Fills targets.row_losses. With weights it
-// overwrites the logits by their gradient. Elements between the rows may be overwritten.
+// Rows of the logits start at multiples of 16 bytes. Fills targets.row_losses. Where there are
+// weights, the logits are overwritten by their gradient. Elements between the rows may be
+// overwritten.
 void cross_entropy(const at::Tensor& logits, const CrossEntropyTargets& targets,
                    const CrossEntropyOptions& options);
 

@@ -16,20 +16,8 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kMaxLogitsOnGpu = std::int64_t{1} << 30;
-constexpr std::int64_t kMaxLogitsOnCpu = std::int64_t{1} << 22;
-constexpr std::int64_t kRowStep = 128;  // rows of a tile of the GEMMs
-constexpr std::int64_t kGradientBytes = 4;
-constexpr std::int64_t kAligned = 8;  // elements that fast GEMMs and 16-byte accesses need
-
-// Rows of logits start at multiples of 16 bytes for any vocabulary size. Kernels and GEMMs need
-// that for 16-byte accesses.
-std::int64_t logits_stride(std::int64_t vocab_size) {
-  return round_up(vocab_size, kAligned);
-}
-
 // Ranges of the vocabulary for GEMMs that have words as rows or columns: first a multiple of
-// kAligned, then the rest. For odd sizes cuBLAS has only old kernels, which are several times
+// kAlignedWords, then the rest. For odd sizes cuBLAS has only old kernels, which are several times
 // slower.
 struct WordRange {
   std::int64_t begin;
@@ -44,7 +32,7 @@ struct WordRange {
 };
 
 std::vector<WordRange> word_ranges(std::int64_t vocab_size) {
-  const std::int64_t aligned = vocab_size / kAligned * kAligned;
+  const std::int64_t aligned = vocab_size / kAlignedWords * kAlignedWords;
   std::vector<WordRange> ranges;
   if (aligned > 0) ranges.push_back({0, aligned});
   if (aligned < vocab_size) ranges.push_back({aligned, vocab_size - aligned});
@@ -67,15 +55,15 @@ void add_update(const at::Tensor& logits, const at::Tensor& s, const at::Tensor&
   }
 }
 
-// Pads the weight with rows of zeros to a multiple of kAligned words. dx is one sum over all words,
+// Pads the weight with rows of zeros to whole kAlignedWords. dx is one sum over all words,
 // so it cannot be two GEMMs. The second one would be added to the rounded sum of the first
 // (matmul.h). In each row the small contribution of the last words would then be rounded away.
 at::Tensor aligned_weight(const at::Tensor& weight) {
-  const std::int64_t more = round_up(weight.size(0), kAligned) - weight.size(0);
+  const std::int64_t more = round_up(weight.size(0), kAlignedWords) - weight.size(0);
   return more == 0 ? weight : at::constant_pad_nd(weight, {0, 0, 0, more});
 }
 
-// grad_logits is [rows, a multiple of kAligned]. Elements beyond the vocabulary become zero.
+// grad_logits is [rows, a multiple of kAlignedWords]. Elements beyond the vocabulary become zero.
 void write_grad_x(const at::Tensor& grad_x, const at::Tensor& grad_logits, std::int64_t vocab_size,
                   const at::Tensor& aligned, const GemmTiming& timing) {
   const std::int64_t more = aligned.size(0) - vocab_size;
@@ -174,31 +162,6 @@ class Chunks {
   const LinearLossOptions& options_;
   at::Tensor buffer_;
 };
-
-}  // namespace
-
-HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu) {
-  const std::int64_t stride = logits_stride(size.vocab_size);
-  const std::int64_t max_rows =
-      std::max(kRowStep, (on_gpu ? kMaxLogitsOnGpu : kMaxLogitsOnCpu) / stride);
-  const std::int64_t sum_bytes =
-      size.narrow_gradient ? size.vocab_size * size.hidden_size * kGradientBytes : 0;
-  const std::int64_t row_bytes = stride * size.element_bytes;
-  HeadChunks chunks;
-  if (stride > size.vocab_size) chunks.weight_bytes = row_bytes * size.hidden_size;
-  if (size.num_rows <= max_rows + sum_bytes / row_bytes) {
-    chunks.rows = size.num_rows;
-  } else {
-    const std::int64_t num_chunks = (size.num_rows + max_rows - 1) / max_rows;
-    chunks.rows =
-        round_up((size.num_rows + num_chunks - 1) / num_chunks, std::min(kRowStep, max_rows));
-    chunks.gradient_bytes = sum_bytes;
-  }
-  chunks.logits_bytes = chunks.rows * row_bytes;
-  return chunks;
-}
-
-namespace {
 
 // The gradients of the update, chunk by chunk.
 class UpdateGradients {

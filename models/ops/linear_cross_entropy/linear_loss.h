@@ -16,6 +16,7 @@
 
 #include "models/block/block.h"
 #include "models/block/operator_options.h"
+#include "models/ops/linear_cross_entropy/head_chunks.h"
 
 namespace packtrain {
 
@@ -55,32 +56,11 @@ struct LinearLossOptions {
 // dx [N, H]; else the result is undefined. N = 0 calls nothing and gives zero gradients. `bias` may
 // be null.
 //
-// If g depends on the losses and neither W, b nor the update has a gradient, then dx is computed
-// with weights of 1, and its rows are multiplied by g. Else `row_losses` gets every chunk twice,
-// first without weights. The logits of a single chunk are kept for that. Those of several chunks
-// are computed a second time.
+// Where g depends on the losses, `row_losses` gets every chunk twice, first without weights. The
+// logits of a single chunk are kept for that. Those of several chunks are computed a second time.
+// Where neither W, b nor the update has a gradient, one pass suffices: dx is computed with weights
+// of 1, and its rows are multiplied by g.
 at::Tensor linear_loss(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
                        const LinearLossOptions& options, const RowLosses& row_losses);
-
-// Input of plan_head_chunks.
-struct HeadSize {
-  std::int64_t num_rows = 0;
-  std::int64_t vocab_size = 0;
-  std::int64_t hidden_size = 0;
-  std::int64_t element_bytes = 0;
-  bool narrow_gradient = false;  // d weight is stored in less than float32
-};
-
-struct HeadChunks {
-  std::int64_t rows = 0;  // of a chunk; the last one may have fewer
-  std::int64_t logits_bytes = 0;
-  std::int64_t gradient_bytes = 0;  // float32 sum of d weight, if any
-  std::int64_t weight_bytes = 0;    // padded copy, if V is not a multiple of 8
-};
-
-// On a GPU, chunks have about 2 GiB of bfloat16 logits. Chunks of half as many rows are 3 % slower
-// on an H200: 40.1 and 38.8 ms for 8192 x 4096 x 128256. For 16384 x 2048 it is 41.5 and 40.2 ms.
-// One chunk is used when that takes no more memory than a chunk and the float32 sum.
-HeadChunks plan_head_chunks(const HeadSize& size, bool on_gpu);
 
 }  // namespace packtrain

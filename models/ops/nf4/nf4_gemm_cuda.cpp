@@ -77,7 +77,7 @@ bool nf4_gemm_takes(const at::Tensor& left, const Parameter& weight, const Param
                     const at::Tensor& addend) {
   return weight.encoded != nullptr && is_taken_matrix(left) && left.size(0) > 0 &&
          left.size(0) <= kMaxRows && is_taken_weight(weight) &&
-         (bias == nullptr || is_aligned(bias->value)) &&
+         (bias == nullptr || starts_at_vector(bias->value)) &&
          (!addend.defined() || is_taken_matrix(addend)) && has_hopper_kernels();
 }
 

@@ -1,6 +1,6 @@
-// Decoders whose loss is an objective of groups. With the gradients of row losses as known weights,
-// the next-token loss has the same gradients. Other tests compare those with float64, and the
-// gradients of row losses with formulas.
+// Decoders whose loss is an objective of groups. The next-token loss has the same gradients where
+// its weights are the gradients of row losses. Other tests compare those of next tokens with
+// float64, and the gradients of row losses with formulas.
 #include "models/objectives/objective.h"
 
 #include <ATen/TensorOperators.h>
@@ -106,7 +106,7 @@ TEST(DecoderObjective, HasTheGradientsOfEveryDecoder) {
   }
 }
 
-// So many logits that the head computes them in several chunks.
+// The head computes this number of logits in several chunks.
 constexpr std::int32_t kLargeVocab = 40000;
 
 DecoderConfig many_chunks() {

@@ -35,7 +35,7 @@ class PolicyGradientLoss : public testing::TestWithParam<OperatorCase> {
 INSTANTIATE_TEST_SUITE_P(Devices, PolicyGradientLoss, testing::ValuesIn(operator_cases()),
                          case_name);
 
-// Of one example, float64 [its rows].
+// Values of one example, float64 [its rows].
 struct Rollout {
   at::Tensor log_probs;
   at::Tensor old;
