@@ -16,7 +16,6 @@ struct GroupRows {
   at::Tensor roles;     // int32 [E] GroupRole (framework/data/example_groups.h)
   // float32 [E] weight of the example's group in the step's loss. It is the group's loss weight
   // divided by the sum over all groups of the step, of all ranks and micro-batches.
-  // divided by the sum over all groups of the step, on all ranks.
   at::Tensor group_weights;
   at::Tensor margins;    // float32 [E] margin of the example's group, or undefined
   at::Tensor reference;  // float32 [N] log-probabilities of the reference, or undefined
