@@ -16,9 +16,9 @@ SlotOptions slot_options(const ShardingOptions& options, const ProcessMesh& mesh
           mesh.shard.size,    mesh.replicate.size,  options.sums_locally};
 }
 
-ShardingStreams make_streams(Device& device, int num_events, std::shared_ptr<Stream> compute) {
+ShardingStreams make_streams(Device& device, int num_events, Stream* compute) {
   ShardingStreams streams;
-  streams.compute = compute != nullptr ? std::move(compute)
+  streams.compute = compute != nullptr ? std::shared_ptr<Stream>(compute, [](Stream*) {})
                                        : std::shared_ptr(device.make_stream(StreamKind::kCompute));
   streams.gather = device.make_stream(StreamKind::kGather);
   streams.reduce = device.make_stream(StreamKind::kReduce);

@@ -88,8 +88,6 @@ class ShardedModel {
   const UnitTable& units() const { return table_; }
   const SlotTable& slots() const { return slots_; }
   Stream& compute() { return *streams_.compute; }
-  // For ShardingOptions::compute of another model.
-  const std::shared_ptr<Stream>& shared_compute() const { return streams_.compute; }
   // Between steps.
   OperatorOptions& operator_options() { return operator_options_; }
 

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
 #include <vector>
 
 #include "framework/device/device.h"
@@ -23,9 +22,9 @@ struct ShardingOptions {
   bool check_gathers = false;  // compare checksums of gathered weights after each pass
   // Keep the inputs of all blocks but the last two in host memory from forward to backward.
   bool offload_inputs = false;
-  // The compute stream of another model of the run, so that their work is in one order. Null: the
-  // model has its own.
-  std::shared_ptr<Stream> compute = nullptr;
+  // The compute stream of another model, which outlives this one: their work is in one order. Null:
+  // the model has its own.
+  Stream* compute = nullptr;
 };
 
 }  // namespace packtrain

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
 
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
@@ -24,13 +23,13 @@ std::string first_digest(const ModelSource& source, ShardedModel& policy,
 }
 
 std::unique_ptr<ShardedModel> load_second_model(const Config& config, const ModelSource& policy,
-                                                const RunDevice& device,
-                                                std::shared_ptr<Stream> compute, World& world) {
+                                                const RunDevice& device, Stream& compute,
+                                                World& world) {
   const Config own = reference_config(config);
   const ModelSource source = find_model(own);
   check_reference_vocabulary(own, source.decoder, policy.decoder);
   log_info("reference: {}, which is not trained", source.folder);
-  auto model = make_sharded_model(own, source.decoder, device, world, std::move(compute));
+  auto model = make_sharded_model(own, source.decoder, device, world, &compute);
   load_weights(source, own.run.seed, *model, world.control());
   return model;
 }
@@ -69,7 +68,7 @@ RunReference open_reference(const Config& config, const ModelSource& source,
   if (reference.source == ReferenceSource::kBase) {
     require_model_under_adapter(source.decoder, "objective.reference: base");
   } else if (reference.source == ReferenceSource::kModel) {
-    reference.model = load_second_model(config, source, device, policy.shared_compute(), world);
+    reference.model = load_second_model(config, source, device, policy.compute(), world);
   } else if (reference.source == ReferenceSource::kLogProbs) {
     reference.digest = config.objective.reference_path;
     if (reference.digest.empty()) reference.digest = saved_digest;

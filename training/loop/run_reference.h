@@ -18,7 +18,7 @@ namespace packtrain {
 struct RunReference {
   std::optional<ReferenceSource> source;  // nothing: the loss has no reference
   std::string digest;                     // kLogProbs: of the model of the files
-  std::unique_ptr<ShardedModel> model;    // kModel: frozen
+  std::unique_ptr<ShardedModel> model;    // kModel: frozen, to be destroyed before the trained one
 
   // What computes the reference next to the trained model `policy`.
   ReferenceModel forward(ShardedModel& policy) const;

@@ -221,7 +221,7 @@ DecoderOptions decoder_options(const Config& config, const DecoderConfig& decode
 
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
                                                  const RunDevice& run_device, World& world,
-                                                 std::shared_ptr<Stream> compute) {
+                                                 Stream* compute) {
   // Reports head sizes that no kernel supports now, not at the first batch.
   log_attention(decoder, config.precision.compute, *run_device.device);
   DecoderOptions options = decoder_options(config, decoder);
@@ -240,7 +240,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
       [&] { return connect_reduce(config, run_device, world); });
   ShardingOptions sharding = sharding_options(config);
   sharding.self_test = run_device.backend == Backend::kNccl;
-  sharding.compute = std::move(compute);
+  sharding.compute = compute;
   auto model = allocate_model([&] {
     return std::make_unique<ShardedModel>(std::move(blocks), *run_device.device,
                                           std::move(communicators), sharding);

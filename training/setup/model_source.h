@@ -53,7 +53,7 @@ bool all_attention_is(AttentionBackend backend, const DecoderConfig& decoder, Pr
 // parallel.shard_size: the resolved value (plan/shard_size.h). `compute`: as in ShardingOptions.
 std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const DecoderConfig& decoder,
                                                  const RunDevice& run_device, World& world,
-                                                 std::shared_ptr<Stream> compute = nullptr);
+                                                 Stream* compute = nullptr);
 
 // Throws Error(kConfig) when model.frozen matches every parameter.
 void require_trainable(ShardedModel& model);
