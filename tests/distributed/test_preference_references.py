@@ -113,6 +113,21 @@ def test_kto_has_a_second_model_as_reference(lab, stores, model, folder, ranks):
     assert losses(whole)[0] == pytest.approx(0.5, abs=1e-6), "of weights that are those of the reference"
 
 
+def test_the_memory_plan_has_the_second_model(lab, stores, model, folder):
+    planned = {}
+    for name, more in (("alone", []), ("second", ["objective.reference=model", f"objective.reference_path={folder}"])):
+        words = [*settings(stores, "kto"), *model, *ADAPTER, *more]
+        code, out, err = lab.finish(lab.start(f"memory-{name}", "--memory", "--ranks", "2", "--json", *words, command="plan"))
+        assert code == 0, err
+        planned[name] = json.loads(out)["memory_bytes_by_purpose"]
+    frozen = sum(value for name, value in planned["alone"].items() if name.startswith("frozen"))
+    slots = planned["alone"]["gather slots"]
+    # The trained model's slots have its adapter too.
+    assert frozen < planned["second"].pop("reference model") <= frozen + slots
+    assert planned["second"].pop("NCCL") > planned["alone"].pop("NCCL"), "it has communicators of its own"
+    assert planned["second"] == planned["alone"]
+
+
 def test_missing_files_are_named_with_the_command_that_makes_them(lab, stores, folder, tmp_path):
     fresh = make_stores(tmp_path)
     words = [*settings(fresh, "dpo"), "model.config=null", f"model.path={folder}"]

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/config/objective_settings.h"
