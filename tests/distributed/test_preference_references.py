@@ -124,7 +124,6 @@ def test_the_memory_plan_has_the_second_model(lab, stores, model, folder):
     slots = planned["alone"]["gather slots"]
     # The trained model's slots have its adapter too.
     assert frozen < planned["second"].pop("reference model") <= frozen + slots
-    assert planned["second"].pop("NCCL") > planned["alone"].pop("NCCL"), "it has communicators of its own"
     assert planned["second"] == planned["alone"]
 
 

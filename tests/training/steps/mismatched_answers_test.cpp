@@ -14,7 +14,6 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 using test::GroupStore;
-using test::MemoryGroup;
 
 constexpr GroupRole kGood = GroupRole::kDesirable;
 
