@@ -46,7 +46,6 @@ struct LossNormalization {
   double group_denominator = 1.0;
 
   double denominator_of(std::int64_t example) const;
-  double group_denominator_of(std::int64_t example) const;
 };
 
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode);

@@ -15,10 +15,6 @@ double LossNormalization::denominator_of(std::int64_t example) const {
   return packtrain::denominator_of(parts[part_of(parts, example)].counts, mode);
 }
 
-double LossNormalization::group_denominator_of(std::int64_t example) const {
-  return parts.empty() ? group_denominator : parts[part_of(parts, example)].counts.group_weight;
-}
-
 LossNormalization loss_normalization(const StepPlan& plan, Normalize mode) {
   return {mode, denominator_of(plan, mode), plan.parts, plan.group_weight};
 }

@@ -92,4 +92,10 @@ class Selection {
   SelectionCounts counts_;
 };
 
+// The values of data.too_long that shorten or leave out long examples, for advice. Groups are never
+// cut.
+inline const char* ways_to_shorten(const Selection& selection) {
+  return selection.units() == nullptr ? "truncate, split or drop" : "drop";
+}
+
 }  // namespace packtrain

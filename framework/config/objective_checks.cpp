@@ -188,7 +188,7 @@ bool has_reference(const ObjectiveSection& objective) {
     case Kind::kKto:
       return true;
     case Kind::kPolicy:
-      return objective.beta.value_or(0) > 0;
+      return resolved_beta(objective) > 0;
     case Kind::kNextToken:
     case Kind::kOrpo:
     case Kind::kSimpo:

@@ -20,6 +20,14 @@ inline bool has_divergence(const ObjectiveSection& objective) {
   return objective.kind == ObjectiveKind::kKto;
 }
 
+// True when tokens that the examples of a group begin with are computed once. A group of `kto` is
+// one example, and padded examples share nothing.
+inline bool shares_prefixes(const Config& config) {
+  return config.batch.share_prefixes && trains_groups(config.objective) &&
+         config.objective.kind != ObjectiveKind::kKto &&
+         !traits_of(config.batch.strategy).pads_to_longest;
+}
+
 // Where these log-probabilities come from. Nothing: the loss has none.
 std::optional<ReferenceSource> reference_source(const Config& config);
 

@@ -32,11 +32,10 @@ GroupKind kind_named(const ManifestReader& reader, const std::string& name) {
 // Why the bytes of a shard are not the roles of one group.
 std::string fault_of_bytes(std::span<const std::uint8_t> bytes, GroupKind kind) {
   constexpr std::ptrdiff_t kShown = 8;
-  std::vector<GroupRole> roles;
-  for (const std::uint8_t byte : bytes) {
-    if (byte >= kRoles.size()) return fmt::format("has the role {}, wanted 0..4", byte);
-    roles.push_back(static_cast<GroupRole>(byte));
-  }
+  const auto wrong = std::ranges::find_if(bytes, [](auto byte) { return byte >= kRoles.size(); });
+  if (wrong != bytes.end()) return fmt::format("has the role {}, wanted 0..4", *wrong);
+  // GroupRole is stored as uint8.
+  const std::span roles(reinterpret_cast<const GroupRole*>(bytes.data()), bytes.size());
   const std::string fault = fault_of_roles(kind, roles);
   if (fault.empty()) return {};
   const auto shown = bytes.first(static_cast<std::size_t>(std::min(std::ssize(bytes), kShown)));

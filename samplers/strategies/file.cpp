@@ -65,20 +65,23 @@ class FileCheck {
     for (std::size_t rank = 0; rank < step.ranks.size(); ++rank) {
       for (std::size_t m = 0; m < step.ranks[rank].size(); ++m) {
         std::int64_t num_tokens = 0;
-        const std::string where = file_.has_ranks()
-                                      ? fmt::format("step {}, rank {}, micro-batch {}", s, rank, m)
-                                      : fmt::format("step {}", s);
-        for (const std::int64_t unit : units_of(step.ranks[rank][m], where, step.line)) {
+        std::vector<std::int64_t> groups;
+        const auto where = [&] {
+          return file_.has_ranks() ? fmt::format("step {}, rank {}, micro-batch {}", s, rank, m)
+                                   : fmt::format("step {}", s);
+        };
+        for (const std::int64_t unit : units_of(step.ranks[rank][m], where, step.line, groups)) {
           take(unit, epoch, s, step.line);
           if (!is_selected(unit)) continue;
           is_trained = true;
+          if (!file_.has_ranks()) continue;
           num_tokens += selection_.length(static_cast<ExampleIndex>(unit));
         }
-        if (!file_.has_ranks() || num_tokens <= max_tokens_) continue;
+        if (num_tokens <= max_tokens_) continue;
         file_.fail(step.line,
                    fmt::format("{}: got {} tokens, wanted at most "
                                "batch.max_tokens_per_micro_batch = {}",
-                               where, num_tokens, max_tokens_),
+                               where(), num_tokens, max_tokens_),
                    "Raise batch.max_tokens_per_micro_batch, or make the plan with this budget.");
       }
     }
@@ -89,13 +92,14 @@ class FileCheck {
     }
   }
 
-  // The examples of a micro-batch. Of a store with groups: its groups, whose examples must follow
-  // one another.
-  std::vector<std::int64_t> units_of(const std::vector<std::int64_t>& examples,
-                                     const std::string& where, std::int64_t line) const {
+  // The examples of a micro-batch. Of a store with groups: its groups, in `numbers`. Their examples
+  // must follow one another.
+  template <class Where>
+  std::span<const std::int64_t> units_of(std::span<const std::int64_t> examples, const Where& where,
+                                         std::int64_t line,
+                                         std::vector<std::int64_t>& numbers) const {
     const GroupUnits* units = selection_.units();
     if (units == nullptr) return examples;
-    std::vector<std::int64_t> numbers;
     for (std::size_t i = 0; i < examples.size();) {
       numbers.push_back(units->store().groups()->group_of(examples[i]));
       const ExampleGroup group = units->group(numbers.back());
@@ -103,7 +107,7 @@ class FileCheck {
         const std::int64_t wanted = group.first_example + k;
         if (i < examples.size() && examples[i] == wanted) continue;
         file_.fail(line,
-                   fmt::format("{}: {} is not whole: got {}, wanted example {}", where,
+                   fmt::format("{}: {} is not whole: got {}, wanted example {}", where(),
                                units->describe(numbers.back()),
                                i < examples.size() ? fmt::format("example {}", examples[i])
                                                    : std::string("the end"),
@@ -183,6 +187,10 @@ std::vector<MicroBatch> parts_of(std::span<const Piece> pieces, std::int64_t max
 
 void check_file(const Selection& selection, const PlanOptions& options) {
   check_header(*options.plan_file, selection, options);
+  // The budget of each micro-batch is compared with rows of groups.
+  if (selection.units() != nullptr && options.plan_file->has_ranks()) {
+    selection.units()->find_prefixes();
+  }
   FileCheck check(selection, options);
   for (std::int64_t epoch = 0; epoch < options.plan_file->num_epochs(); ++epoch) {
     check.check_epoch(epoch);

@@ -38,8 +38,8 @@ void check_multipack(const Selection& selection, const PlanOptions& options) {
                   selection.describe(longest), length),
       fmt::format("Set batch.global_batch_tokens to {}, a multiple of "
                   "batch.max_tokens_per_micro_batch, or data.max_length to {} or less with "
-                  "data.too_long: truncate, split or drop.",
-                  packs_per_step * budget, capacity));
+                  "data.too_long: {}.",
+                  packs_per_step * budget, capacity, ways_to_shorten(selection)));
 }
 
 Assignment assign_multipack(const StepPieces& step, const PlanOptions& options) {

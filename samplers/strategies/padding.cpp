@@ -47,10 +47,10 @@ void check_padding(const Selection& selection, const PlanOptions& options) {
                   "{} rows in one micro-batch, more than batch.max_tokens_per_micro_batch = {}",
                   longest.count, selection.describe(longest.example), longest.longest, rows,
                   options.max_tokens_per_micro_batch),
-      "Raise batch.max_tokens_per_micro_batch, lower batch.micro_batch_size, lower data.max_length "
-      "with data.too_long: truncate, split or drop, or use batch.strategy: balanced, which needs "
-      "no "
-      "pads.");
+      fmt::format("Raise batch.max_tokens_per_micro_batch, lower batch.micro_batch_size, lower "
+                  "data.max_length with data.too_long: {}, or use batch.strategy: balanced, which "
+                  "needs no pads.",
+                  ways_to_shorten(selection)));
 }
 
 Assignment assign_padding(const StepPieces& step, const PlanOptions& options) {

@@ -81,9 +81,10 @@ void check_padding_free(const Selection& selection, const PlanOptions& options) 
                   longest.count, selection.units() == nullptr ? "example" : "group",
                   selection.describe(longest.example), longest.longest, longest.num_tokens,
                   options.max_tokens_per_micro_batch),
-      "Raise batch.max_tokens_per_micro_batch, lower batch.micro_batch_size, lower data.max_length "
-      "with data.too_long: truncate, split or drop, or use batch.strategy: balanced, which fills "
-      "micro-batches up to the budget.");
+      fmt::format("Raise batch.max_tokens_per_micro_batch, lower batch.micro_batch_size, lower "
+                  "data.max_length with data.too_long: {}, or use batch.strategy: balanced, which "
+                  "fills micro-batches up to the budget.",
+                  ways_to_shorten(selection)));
 }
 
 Assignment assign_chunks(const StepPieces& step, const PlanOptions& options, bool pads) {

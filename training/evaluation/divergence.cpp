@@ -47,7 +47,7 @@ double mean_divergence(const ReferenceModel& policy, const ReferenceModel& refer
     sum -= sum_of_losses(policy, some, device, joint);
   }
   world.control().all_reduce(&sum, 1, DataType::kFloat64, ReduceOp::kSum, nullptr);
-  return std::max(sum / static_cast<double>(num_examples), 0.0);
+  return sum / static_cast<double>(num_examples);
 }
 
 }  // namespace packtrain

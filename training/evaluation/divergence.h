@@ -12,7 +12,7 @@
 
 namespace packtrain {
 
-// The mean over examples of log p(answer) - log p_reference(answer), at least 0. `mismatched`: this
+// The mean over examples of log p(answer) - log p_reference(answer). `mismatched`: this
 // rank's micro-batches (mismatched_answers.h), of `num_examples` of all ranks. Both models have one
 // compute stream. Collective: every rank has the same number of micro-batches and gets the same
 // value. Throws as CollectiveEvaluation::agree().

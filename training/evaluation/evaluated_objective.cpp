@@ -9,7 +9,7 @@ EvaluatedObjective evaluated_objective(const Config& config) {
   if (!trains_groups(config.objective)) return {};
   return {.objective = make_objective(config.objective),
           .normalize = config.batch.normalize,
-          .share_prefixes = config.batch.share_prefixes,
+          .share_prefixes = shares_prefixes(config),
           .has_divergence = has_divergence(config.objective),
           .seed = config.run.seed,
           .max_length = config.data.max_length};

@@ -35,6 +35,7 @@ EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& b
 void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_tokens_per_micro_batch,
                              Device& device, World& world, const ProcessMesh& mesh) {
   for (Set& set : sets_) {
+    require_shareable_rows(decoder, set.objective.share_prefixes, "the model");
     check_vocabulary(set.store->folder(), set.store->info().vocab_size, decoder);
     set.evaluator = std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device,
                                                 world, mesh, set.adapter, set.objective);

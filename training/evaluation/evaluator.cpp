@@ -43,11 +43,23 @@ Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_
   make_plan();
 }
 
+Evaluator::Evaluator(const Evaluator& all, const ExampleRange& range)
+    : store_(all.store_),
+      device_(all.device_),
+      world_(all.world_),
+      mesh_(all.mesh_),
+      adapter_(all.adapter_),
+      objective_(all.objective_),
+      reference_(all.reference_),
+      without_adapter_(all.without_adapter_),
+      max_tokens_(all.max_tokens_),
+      budget_(all.budget_),
+      range_(range) {
+  make_plan();
+}
+
 Evaluator Evaluator::of_examples(std::int64_t first, std::int64_t end) const {
-  Evaluator part = *this;
-  part.range_ = {first, end};
-  part.make_plan();
-  return part;
+  return {*this, ExampleRange{first, end}};
 }
 
 void Evaluator::make_plan() {
@@ -83,7 +95,8 @@ EvaluationRecord Evaluator::evaluate(ShardedModel& model, std::int64_t step,
     record.objective =
         mean_statistics(rest.last(2 * num_statistics()), objective_.objective->statistics());
   } else {
-    record.loss = found.front() / plan_.loss_token_weight;
+    loss_sum_ = found.front();
+    record.loss = loss_sum_ / loss_weight();
     record.perplexity = std::exp(record.loss);
   }
   if (num_sources() > 1) {

@@ -54,7 +54,13 @@ class Evaluator {
   void leave_adapter_out() { without_adapter_ = true; }
   std::int64_t budget() const { return budget_; }
 
+  // The loss of the last evaluate() is loss_sum() / loss_weight(), without an objective.
+  double loss_sum() const { return loss_sum_; }
+  double loss_weight() const { return plan_.loss_token_weight; }
+
  private:
+  // The same for a range of its store, without a copy of its plan.
+  Evaluator(const Evaluator& all, const ExampleRange& range);
   // Sums over all micro-batches and ranks: the loss, with several sources the result of
   // sum_by_source(), and of an objective its statistics.
   std::vector<double> sums(ShardedModel& model, const std::function<bool()>& stop_requested,
@@ -82,6 +88,7 @@ class Evaluator {
   EvaluatedObjective objective_;
   EvaluatedReference reference_;
   double divergence_ = 0;
+  double loss_sum_ = 0;
   bool without_adapter_ = false;
   std::int64_t max_tokens_;  // as configured or found
   std::int64_t budget_;      // in force

@@ -10,6 +10,7 @@
 #include "training/setup/adapter_source.h"
 #include "training/setup/base_digest.h"
 #include "training/setup/reference_model.h"
+#include "training/setup/store_kind.h"
 
 namespace packtrain {
 namespace {
@@ -27,6 +28,7 @@ std::unique_ptr<ShardedModel> load_second_model(const Config& config, const Mode
   const Config own = reference_config(config);
   const ModelSource source = find_model(own);
   check_reference_vocabulary(own, source.decoder, policy.decoder);
+  require_shareable_rows(source.decoder, shares_prefixes(config), "the reference model");
   log_info("reference: {}, which is not trained", source.folder);
   auto model = make_sharded_model(own, source.decoder, device, world, &compute);
   load_weights(source, own.run.seed, *model, world.control());

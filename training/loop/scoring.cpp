@@ -14,7 +14,6 @@
 #include "framework/core/hash.h"
 #include "framework/core/logging.h"
 #include "framework/data/store_format.h"
-#include "samplers/loss_counter.h"
 #include "training/evaluation/score_file.h"
 #include "training/evaluation/score_parts.h"
 #include "training/setup/base_digest.h"
@@ -66,16 +65,6 @@ EvaluationRecord counts_of(const TokenStore& store) {
   return record;
 }
 
-double loss_weight_of(const TokenStore& store, const ScorePart& part, std::int64_t num_labels) {
-  if (!store.has_token_weights()) return static_cast<double>(num_labels);
-  const StoreLossCounter counter(store);
-  double sum = 0;
-  for (std::int64_t e = part.first; e < part.end; ++e) {
-    sum += counter.label_weight(e, 1, store.lengths()[static_cast<std::size_t>(e)]);
-  }
-  return sum;
-}
-
 // Examples with candidates may lack labels, which a part needs: they are one part.
 std::int64_t tokens_of_part(const ScoringOptions& options, bool has_candidates,
                             std::int64_t micro_batch_tokens) {
@@ -108,7 +97,6 @@ class StoreScoring {
   ShardedModel& model_;
   World& world_;
   TokenScores scores_;
-  double only_loss_ = 0;  // of the last part, as it was found
 };
 
 StoreScoring::Range StoreScoring::next_range(std::int64_t first, std::int64_t part_tokens) const {
@@ -128,10 +116,10 @@ ScorePart StoreScoring::score(const Range& range) {
   scores_.clear();
   if (range.num_labels == 0) return part;  // its file has no value
   Evaluator evaluator = evaluator_.of_examples(range.first, range.end);
-  only_loss_ = evaluator.evaluate(model_, 0, {}, &scores_).loss;
+  evaluator.evaluate(model_, 0, {}, &scores_);
   evaluator_.lower_budget(evaluator.budget());  // memory ran out: not again
-  part.loss_weight = loss_weight_of(store_, part, range.num_labels);
-  part.loss_sum = only_loss_ * part.loss_weight;
+  part.loss_sum = evaluator.loss_sum();
+  part.loss_weight = evaluator.loss_weight();
   return part;
 }
 
@@ -156,8 +144,7 @@ void StoreScoring::run(const ScoreIdentity& identity, std::int64_t part_tokens, 
     sum += part.loss_sum;
     weight += part.loss_weight;
   }
-  // With one part it is the loss of `evaluate`, to the last bit.
-  set.record.loss = parts.size() == 1 && set.num_examples_found == 0 ? only_loss_ : sum / weight;
+  set.record.loss = sum / weight;
   join_score_parts(set.file, parts, store_, scores_.candidates(), identity, control);
 }
 

@@ -63,12 +63,6 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
   return total;
 }
 
-bool shares_prefixes(const Config& config) {
-  const BatchSection& batch = config.batch;
-  return batch.share_prefixes && config.objective.kind != ObjectiveKind::kNextToken &&
-         !traits_of(batch.strategy).pads_to_longest;
-}
-
 void add(std::vector<MemoryEntry>& entries, std::string name, std::int64_t bytes,
          std::string what) {
   if (bytes > 0) entries.push_back({std::move(name), bytes, std::move(what)});

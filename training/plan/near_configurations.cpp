@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collators/batch_builder.h"
+#include "framework/config/objective_settings.h"
 #include "framework/core/math.h"
 #include "framework/core/units.h"
 #include "training/plan/memory_plan.h"
@@ -111,7 +112,9 @@ void add_changes_of_numbers(const Config& config, std::vector<Alternatives>& cha
   }
   Alternatives lengths;
   for (std::int64_t length = config.data.max_length / 2; length >= kShortest; length /= 2) {
-    lengths.push_back({fmt::format("data.max_length={} data.too_long=truncate", length), true,
+    // Groups are never cut.
+    const char* way = trains_groups(config.objective) ? "drop" : "truncate";
+    lengths.push_back({fmt::format("data.max_length={} data.too_long={}", length, way), true,
                        [length](FitInput& input) { input.config.data.max_length = length; }});
   }
   changes.push_back(std::move(lengths));

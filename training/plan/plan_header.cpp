@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "framework/config/load.h"
+#include "framework/config/objective_settings.h"
 #include "framework/config/recompute.h"
 #include "framework/core/error.h"
 #include "samplers/plan_file/plan_file.h"
@@ -221,8 +222,10 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
     settings.emplace_back("batch.max_tokens_per_micro_batch",
                           std::to_string(options.max_tokens_per_micro_batch));
   }
-  // Steps that count tokens count the rows that are computed.
-  if (config.objective.kind != ObjectiveKind::kNextToken && options.global_batch_tokens > 0) {
+  // Steps of tokens count the rows that are computed, and orders by length compare them.
+  const bool reads_rows =
+      options.global_batch_tokens > 0 || options.order == OrderKind::kGroupByLength;
+  if (trains_groups(config.objective) && reads_rows) {
     settings.emplace_back("batch.share_prefixes", options.share_prefixes ? "true" : "false");
   }
   if (options.plan_file != nullptr) {

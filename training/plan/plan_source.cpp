@@ -1,35 +1,16 @@
 #include "training/plan/plan_source.h"
 
 #include "collators/collator.h"
-#include "framework/core/error.h"
+#include "framework/config/objective_settings.h"
 #include "models/estimates/flops.h"
 #include "models/layers/layer_attention.h"
 #include "samplers/plan_file/plan_file.h"
+#include "training/setup/store_kind.h"
 
 namespace packtrain {
-namespace {
-
-// Examples of several lengths would each need their own rotation of the shared rows.
-void require_shareable_rows(const Config& config, const DecoderConfig& decoder) {
-  const bool shares = config.batch.share_prefixes &&
-                      config.objective.kind != ObjectiveKind::kNextToken &&
-                      !traits_of(config.batch.strategy).pads_to_longest;
-  const bool depends = decoder.rotary.scaling.depends_on_length() ||
-                       decoder.local_rotary.scaling.depends_on_length();
-  if (!shares || !depends) return;
-  throw Error(
-      ErrorCategory::kConfig,
-      "batch.share_prefixes is true, but the model's rotary positions (rope_scaling of type "
-      "dynamic or longrope) depend on the length of each example, so that examples cannot "
-      "share rows",
-      "Set batch.share_prefixes: false.");
-}
-
-}  // namespace
-
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
                          std::int64_t max_tokens_per_micro_batch) {
-  require_shareable_rows(config, decoder);
+  require_shareable_rows(decoder, shares_prefixes(config), "the model");
   PlanOptions options;
   options.strategy = config.batch.strategy;
   options.order = config.batch.order;
@@ -46,8 +27,7 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   if (traits_of(options.strategy).has_plan_file) {
     options.plan_file = PlanFile::open(config.batch.plan_file);
   }
-  options.share_prefixes =
-      config.batch.share_prefixes && !traits_of(options.strategy).pads_to_longest;
+  options.share_prefixes = shares_prefixes(config);
   options.max_tokens_per_micro_batch = max_tokens_per_micro_batch;
   options.seed = config.run.seed;
   options.num_ranks = num_ranks;

@@ -60,4 +60,16 @@ void check_store_kind(const TokenStore& store, ObjectiveKind kind, std::string_v
                   wanted_name, groups ? objectives_of(groups->kind) : "next_token"));
 }
 
+void require_shareable_rows(const DecoderConfig& decoder, bool shares, const char* model) {
+  const bool depends = decoder.rotary.scaling.depends_on_length() ||
+                       decoder.local_rotary.scaling.depends_on_length();
+  if (!shares || !depends) return;
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("batch.share_prefixes is true, but rotary positions of {} (rope_scaling "
+                          "of type dynamic or longrope) depend on the length of each example, so "
+                          "that examples cannot share rows",
+                          model),
+              "Set batch.share_prefixes: false.");
+}
+
 }  // namespace packtrain

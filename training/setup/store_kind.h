@@ -1,10 +1,11 @@
-// Whether a store holds what the run's objective reads.
+// Whether a store holds what the run's objective reads, and a model serves its groups.
 #pragma once
 
 #include <string_view>
 
 #include "framework/config/objective_section.h"
 #include "framework/data/token_store.h"
+#include "models/layers/decoder_config.h"
 
 namespace packtrain {
 
@@ -12,5 +13,10 @@ namespace packtrain {
 // examples for next_token. Throws Error(kData) for another store, with its folder and kind. `key`:
 // the configuration key that names the store.
 void check_store_kind(const TokenStore& store, ObjectiveKind kind, std::string_view key);
+
+// Throws Error(kConfig) if rows are shared (`shares`) and the decoder's rotary positions depend on
+// the length of each example. Examples of several lengths would each need their own rotation of the
+// shared rows. `model` names the decoder in the text.
+void require_shareable_rows(const DecoderConfig& decoder, bool shares, const char* model);
 
 }  // namespace packtrain

@@ -87,6 +87,12 @@ std::vector<PackedBatch> mismatched_batches(const TokenStore& store,
                                             const MismatchedOptions& options,
                                             const HostAllocator& allocate) {
   const MismatchedStore mismatched(store, examples, options.max_length);
+  // One example has no other answer. An empty micro-batch adds 0 to the divergence.
+  if (examples.size() < 2) {
+    std::vector<PackedBatch> none;
+    none.push_back(flatten(mismatched, {}, LossNormalization(), {}, allocate));
+    return none;
+  }
   std::int64_t longest = options.max_tokens;
   for (const std::int32_t length : mismatched.lengths()) {
     longest = std::max<std::int64_t>(longest, length);

@@ -20,7 +20,7 @@ std::vector<std::int64_t> shuffled_examples(const StepPlan& plan, std::uint64_t 
 
 // A store whose example i has the prompt of examples[i] and the answer of examples[i + 1]; the last
 // one has the answer of examples[0]. The answer begins with the first learned token. It is cut so
-// that an example has at most `max_length` tokens.
+// that an example has at most `max_length` tokens, but keeps its first token.
 class MismatchedStore final : public TokenStore {
  public:
   // `store` must outlive the object. O(tokens).

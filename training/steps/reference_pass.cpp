@@ -117,7 +117,7 @@ std::optional<OutOfMemory> ReferencePass::run(std::span<DeviceBatch> batches,
         failure ? at::zeros({1}, options) : reference.sub(policy).to(at::kFloat).reshape({1});
     policy_.ranks().sum(sum, policy_.compute());
     const auto count = static_cast<double>(std::max<std::int64_t>(num_mismatched, 1));
-    const at::Tensor kl = sum.div(count).clamp_min(0).squeeze();
+    const at::Tensor kl = sum.div(count).squeeze();
     for (DeviceBatch& batch : batches) batch.groups.kl = kl;
   });
   return failure;

@@ -37,8 +37,10 @@ class ReferencePass {
   ReferencePass(ShardedModel& policy, const ReferenceModel& reference, bool has_divergence)
       : policy_(policy), reference_(reference), has_divergence_(has_divergence) {}
 
+  // False: run() would do nothing.
+  bool is_needed() const { return reference_.model != nullptr || has_divergence_; }
   // Collective. Sets GroupRows::reference, and GroupRows::kl: the mean over `num_mismatched`
-  // examples of all ranks of log p(answer) - log p_reference(answer), at least 0. `mismatched`:
+  // examples of all ranks of log p(answer) - log p_reference(answer). `mismatched`:
   // this rank's part of them. A rank that runs out of memory returns that, and has joined.
   std::optional<OutOfMemory> run(std::span<DeviceBatch> batches, std::span<DeviceBatch> mismatched,
                                  std::int64_t num_mismatched);

@@ -1,6 +1,6 @@
 // A block has one row. An id is better than the label if its logit is larger, or the same and the
-// id lower. All threads stop after the first tile with a better id. Most labels of a language model
-// are not greedy, and most of those are beaten in the first tiles.
+// id lower. All threads stop after the first tile with a better id. So a row is read whole only if
+// its label is greedy.
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/linear_cross_entropy/greedy_launch.h"

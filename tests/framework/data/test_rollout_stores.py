@@ -109,7 +109,7 @@ def test_numbers_and_ids_that_do_not_fit_the_tokens_are_bad_lines(tokenizer_fold
 def test_rollouts_of_one_group_with_different_prompts_are_refused(tokenizer_folder, tmp_path):
     rows = [row | {"group": 1} for row in ROWS[SIZES[0]:SIZES[0] + SIZES[1] + 1]]
     result = prepare(tokenizer_folder, tmp_path, write_lines(tmp_path / "a.jsonl", *rows), exit_code=65)
-    assert f"rollouts 0 and {SIZES[1]} (from 0) are of one group, and their prompts have different tokens" in \
+    assert f"rollouts 0 and {SIZES[1]} (from 0) of those kept are of one group, and their prompts have different tokens" in \
         result.stderr
     assert not (tmp_path / "store/store.json").exists()
 

@@ -67,6 +67,17 @@ TEST(PlanHeader, HasTheSharingOfPrefixesWhereStepsCountTheRowsOfGroups) {
   EXPECT_EQ(sharing(ObjectiveKind::kNextToken, Strategy::kBalanced, true), "none");
 }
 
+TEST(PlanHeader, HasTheSharingOfPrefixesWhereOrdersCompareTheRowsOfGroups) {
+  Config config;
+  config.objective.kind = ObjectiveKind::kDpo;
+  config.batch.order = OrderKind::kGroupByLength;
+  const PlanSettings shared = settings_of(config);
+  config.batch.share_prefixes = false;
+  const auto changes = changes_of(shared, settings_of(config));
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes.front().key, "batch.share_prefixes");
+}
+
 TEST(PlanHeader, OfARunFromBeforeThereWereWindowsHasNone) {
   PlanHeader header;
   header.settings = {{"run.seed", "1"}};

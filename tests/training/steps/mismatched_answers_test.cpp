@@ -49,6 +49,15 @@ TEST(MismatchedAnswers, AreCutToTheLargestLengthButKeepAToken) {
   EXPECT_EQ(ids_of(mismatched, 2), (Ids{4, 5, 6, 10})) << "its prompt alone has three tokens";
 }
 
+TEST(MismatchedAnswers, AStepOfOneExampleHasNoneAndOneEmptyMicroBatch) {
+  const GroupStore store = three_answers();
+  const std::vector<std::int64_t> order = {1};
+  const auto batches = mismatched_batches(
+      store, order, {.max_length = 100, .max_tokens = 100, .num_ranks = 2, .rank = 1}, {});
+  ASSERT_EQ(batches.size(), 1U);
+  EXPECT_TRUE(batches.front().loss_index.empty());
+}
+
 StepPlan plan_of(const std::vector<std::vector<std::int64_t>>& ranks, std::int64_t step) {
   StepPlan plan;
   plan.step = step;

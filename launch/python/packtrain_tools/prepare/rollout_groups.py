@@ -79,7 +79,8 @@ class RolloutGroups:
         for begin, end in itertools.pairwise(firsts.tolist()):
             self._check_prompts(prompts[begin:end], self._num_joined + begin)
             self._note(int(examples.groups[begin]), examples.rewards[begin:end])
-            advantages[begin:end] = advantages_of(examples.rewards[begin:end], self._from_rewards)
+            if self._from_rewards:
+                advantages[begin:end] = advantages_of(examples.rewards[begin:end], self._from_rewards)
         if self._from_rewards:
             column = np.repeat(advantages, examples.lengths) * (examples.loss_mask != 0)
             examples = replace(examples, token_columns=examples.token_columns | {ADVANTAGE: column})
@@ -96,10 +97,10 @@ class RolloutGroups:
 
     @staticmethod
     def _check_prompts(prompts: list[np.ndarray], first: int):
-        """`first`: number of the group's first rollout in all sources."""
+        """`first`: number of the group's first rollout among those that are kept."""
         wrong = next((i for i, prompt in enumerate(prompts) if not np.array_equal(prompt, prompts[0])), None)
         if wrong is not None:
-            raise ToolError(f"rollouts {first:,} and {first + wrong:,} (from 0) are of one group, and their prompts "
+            raise ToolError(f"rollouts {first:,} and {first + wrong:,} (from 0) of those kept are of one group, and their prompts "
                             f"have different tokens ({len(prompts[0]):,} and {len(prompts[wrong]):,})",
                             "The column 'group' (or --group-by) must have another value for each prompt. --column "
                             "group= groups by the prompts themselves.")

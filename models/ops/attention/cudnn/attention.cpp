@@ -34,9 +34,11 @@ CudnnProblem problem_of(const AttentionShape& shape, const AttentionBucket& buck
   problem.soft_cap = shape.soft_cap;
   problem.num_sequences = bucket.num_sequences;
   problem.max_length = bucket.max_length;
-  problem.num_tokens = bucket.num_tokens;
   problem.has_prefixes = bucket.num_keys > 0;
-  problem.num_keys = problem.has_prefixes ? bucket.num_keys : bucket.num_tokens;
+  if (backward) {  // forward plans do not depend on these, and serve all batches
+    problem.num_tokens = bucket.num_tokens;
+    problem.num_keys = problem.has_prefixes ? bucket.num_keys : bucket.num_tokens;
+  }
   const std::int64_t key_elements = 2 * shape.num_kv_heads * shape.head_dim;
   const std::int64_t elements =
       std::max((shape.num_heads * shape.head_dim + key_elements) * bucket.num_tokens,
