@@ -100,8 +100,8 @@ class RolloutGroups:
         """`first`: number of the group's first rollout among those that are kept."""
         wrong = next((i for i, prompt in enumerate(prompts) if not np.array_equal(prompt, prompts[0])), None)
         if wrong is not None:
-            raise ToolError(f"rollouts {first:,} and {first + wrong:,} (from 0) of those kept are of one group, and their "
-                            f"prompts have different tokens ({len(prompts[0]):,} and {len(prompts[wrong]):,})",
+            raise ToolError(f"rollouts {first:,} and {first + wrong:,} (from 0) of those kept are of one group, and "
+                            f"their prompts have different tokens ({len(prompts[0]):,} and {len(prompts[wrong]):,})",
                             "The column 'group' (or --group-by) must have another value for each prompt. --column "
                             "group= groups by the prompts themselves.")
 
