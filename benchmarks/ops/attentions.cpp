@@ -159,6 +159,25 @@ HeadGradients chosen_backward(const at::Tensor& grad_output, const at::Tensor& q
   return attention_backward(grad_output, qkv, y, saved, shape, batch);
 }
 
+// All sequences by the kernels for short ones.
+HeadGradients short_backward_of_all(const at::Tensor& grad_output, const at::Tensor& qkv,
+                                    const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                                    const AttentionShape& shape, DeviceBatch& batch) {
+  return divided_backward(batch.max_seqlen, grad_output, qkv, y, saved, shape, batch, {});
+}
+
+void add_short(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape,
+               const std::string& text, double flops) {
+  const MakeBatch make = [pack] { return make_batch(pack); };
+  benchmarks.push_back(
+      {.name = "short attention backward",
+       .shape = text,
+       .flops = kBackwardFactor * flops,
+       .make = backward_call(make, shape, {chosen_forward, short_backward_of_all}),
+       .reference = "cuDNN at the pack's sizes",
+       .make_reference = backward_call(make, shape, {exact_forward, exact_backward})});
+}
+
 void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
   const Kernel ours = {chosen_forward, chosen_backward};
   // A multiplication and an addition for each pair in q k^T, and in its product with v.
@@ -181,6 +200,7 @@ void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& 
                           .reference = reference,
                           .make_reference = backward_call(make, shape, kernel)});
   };
+  add_short(benchmarks, pack, shape, text, flops);
   add("FlashAttention-2", {flash_forward, flash_backward});
   add("cuDNN at the pack's sizes", {exact_forward, exact_backward});
 }

@@ -16,6 +16,7 @@ namespace packtrain {
 
 struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
 struct ExpandedKeys;       // models/ops/attention/expanded_keys.h
+struct ShortUnits;         // models/ops/attention/short/attention.h
 struct RoutingStatistics;  // models/layers/routing_statistics.h
 
 // What blocks compute from a batch, for later blocks and for the caller.
@@ -24,6 +25,10 @@ struct BatchState {
   std::shared_ptr<const AttentionLayout> attention_layout;
   // Copies of keys for segments with prefixes. The attention of the first layer fills this.
   std::shared_ptr<const ExpandedKeys> expanded_keys;
+  // Units of work of the kernels for short sequences. The attention of the last layer fills this.
+  std::shared_ptr<const ShortUnits> short_units;
+  // The boundaries of the long sequences alone, as attention_layout.
+  std::shared_ptr<const AttentionLayout> long_layout;
   // Spread of the rows over experts. Layers with experts fill this.
   std::shared_ptr<RoutingStatistics> routing;
   // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
@@ -34,6 +39,8 @@ struct BatchState {
   void forget_boundaries() {
     attention_layout.reset();
     expanded_keys.reset();
+    short_units.reset();
+    long_layout.reset();
     token_frequencies.clear();
   }
 };

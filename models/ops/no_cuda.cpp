@@ -2,6 +2,7 @@
 #include "models/ops/activation/activation.h"
 #include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/expanded_keys.h"
+#include "models/ops/attention/short/attention.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/dropout/dropout.h"
 #include "models/ops/embedding/embedding.h"
@@ -57,6 +58,11 @@ void sum_copies_cuda(const at::Tensor& /*copies*/, const ExpandedKeys& /*keys*/,
   throw_cuda_not_built("sum_copies");
 }
 
+void short_backward(const at::Tensor&, const PackedHeads&, const at::Tensor&, const at::Tensor&,
+                    const AttentionShape&, const ShortUnits&, const HeadGradients&) {
+  throw_cuda_not_built("attention");
+}
+
 AttentionOutput cudnn_forward(const at::Tensor&, const AttentionShape&, DeviceBatch&,
                               const OperatorOptions&) {
   throw_cuda_not_built("attention");
@@ -76,6 +82,12 @@ AttentionOutput cudnn_forward_at(const AttentionBucket&, const at::Tensor&, cons
 HeadGradients cudnn_backward_at(const AttentionBucket&, const at::Tensor&, const at::Tensor&,
                                 const at::Tensor&, const std::vector<at::Tensor>&,
                                 const AttentionShape&, DeviceBatch&) {
+  throw_cuda_not_built("attention");
+}
+
+HeadGradients divided_backward(std::int64_t, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const std::vector<at::Tensor>&, const AttentionShape&, DeviceBatch&,
+                               const OperatorOptions&) {
   throw_cuda_not_built("attention");
 }
 

@@ -17,6 +17,7 @@
 #include "models/ops/attention/cudnn/layout.h"
 #include "models/ops/attention/cudnn/plan.h"
 #include "models/ops/attention/packed_heads.h"
+#include "models/ops/attention/short/attention.h"
 
 namespace packtrain {
 namespace {
@@ -124,6 +125,55 @@ HeadGradients split_gradients(const at::Tensor& grad, const AttentionShape& shap
   return {heads.query, heads.key, heads.value};
 }
 
+// cuDNN's plan, and the sequences that it leaves to the kernels for short ones; null: none.
+struct BackwardParts {
+  AttentionBucket bucket;
+  const ShortUnits* units = nullptr;
+
+  bool has_cudnn() const { return units == nullptr || units->long_sequences.defined(); }
+};
+
+void run_cudnn_backward(const BackwardParts& parts, const at::Tensor& grad_output,
+                        const at::Tensor& qkv, const PackedHeads& in, const at::Tensor& y,
+                        const at::Tensor& stats, const AttentionShape& shape, DeviceBatch& batch,
+                        const HeadGradients& grad) {
+  const CudnnProblem problem = problem_of(shape, parts.bucket, batch.max_seqlen, /*backward=*/true);
+  const CudnnPlan& plan = plan_for(problem, qkv.device());
+  const AttentionLayout& layout =
+      attention_layout(batch, in, shape, parts.bucket.num_sequences, problem.wide_offsets,
+                       parts.units == nullptr ? at::Tensor() : parts.units->long_sequences);
+  CudnnPointers pointers = pointers_of(in.heads, y, stats, layout);
+  pointers.grad_output = grad_output.data_ptr();
+  pointers.grad_query = grad.query.data_ptr();
+  pointers.grad_key = grad.key.data_ptr();
+  pointers.grad_value = grad.value.data_ptr();
+  run(plan, pointers, qkv);
+}
+
+HeadGradients backward_of(const BackwardParts& parts, const at::Tensor& grad_output,
+                          const at::Tensor& qkv, const at::Tensor& y, const at::Tensor& stats,
+                          const AttentionShape& shape, DeviceBatch& batch) {
+  if (qkv.size(0) == 0) return split_gradients(at::empty_like(qkv), shape);
+  const c10::DeviceGuard guard(qkv.device());
+  const PackedHeads in = packed_heads(qkv, shape, batch);
+  const auto empty_keys = [&] { return at::empty(in.heads.key.sizes(), qkv.options()); };
+  // Stores dq in the layout of q (plan.h says why), but not dk and dv. For those cuDNN has a copy
+  // of all query heads in its workspace, with a stride num_heads / num_kv_heads times as large.
+  const HeadGradients in_qkv = split_gradients(at::empty_like(qkv), shape);
+  const HeadGradients grad = {in_qkv.query, empty_keys(), empty_keys()};
+  const at::Tensor dense_grad = grad_output.contiguous();
+  if (parts.has_cudnn()) {
+    run_cudnn_backward(parts, dense_grad, qkv, in, y, stats, shape, batch, grad);
+  }
+  if (parts.units != nullptr) {
+    short_backward(dense_grad, in, y, stats, shape, *parts.units, grad);
+  }
+  if (in.expanded == nullptr) return grad;
+  sum_copies(grad.key, *in.expanded, in_qkv.key);
+  sum_copies(grad.value, *in.expanded, in_qkv.value);
+  return in_qkv;
+}
+
 }  // namespace
 
 AttentionOutput cudnn_forward_at(const AttentionBucket& bucket, const at::Tensor& qkv,
@@ -146,30 +196,20 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
                                 const at::Tensor& qkv, const at::Tensor& y,
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
                                 DeviceBatch& batch) {
-  if (qkv.size(0) == 0) return split_gradients(at::empty_like(qkv), shape);
-  const c10::DeviceGuard guard(qkv.device());
-  const PackedHeads in = packed_heads(qkv, shape, batch);
-  const auto empty_keys = [&] { return at::empty(in.heads.key.sizes(), qkv.options()); };
-  // Stores dq in the layout of q (cudnn_plan.h says why), but not dk and dv. For those cuDNN has a
-  // copy of all query heads in its workspace, with a stride num_heads / num_kv_heads times as
-  // large.
-  const HeadGradients in_qkv = split_gradients(at::empty_like(qkv), shape);
-  const HeadGradients grad = {in_qkv.query, empty_keys(), empty_keys()};
-  const CudnnProblem problem = problem_of(shape, bucket, batch.max_seqlen, /*backward=*/true);
-  const CudnnPlan& plan = plan_for(problem, qkv.device());
-  const AttentionLayout& layout =
-      attention_layout(batch, in, shape, bucket.num_sequences, problem.wide_offsets);
-  const at::Tensor dense_grad = grad_output.contiguous();
-  CudnnPointers pointers = pointers_of(in.heads, y, saved[0], layout);
-  pointers.grad_output = dense_grad.data_ptr();
-  pointers.grad_query = grad.query.data_ptr();
-  pointers.grad_key = grad.key.data_ptr();
-  pointers.grad_value = grad.value.data_ptr();
-  run(plan, pointers, qkv);
-  if (in.expanded == nullptr) return grad;
-  sum_copies(grad.key, *in.expanded, in_qkv.key);
-  sum_copies(grad.value, *in.expanded, in_qkv.value);
-  return in_qkv;
+  return backward_of({bucket, nullptr}, grad_output, qkv, y, saved[0], shape, batch);
+}
+
+HeadGradients divided_backward(std::int64_t max_keys, const at::Tensor& grad_output,
+                               const at::Tensor& qkv, const at::Tensor& y,
+                               const std::vector<at::Tensor>& saved, const AttentionShape& shape,
+                               DeviceBatch& batch, const OperatorOptions& options) {
+  const ShortUnits& units = short_units(batch, max_keys);
+  AttentionBucket bucket = bucket_of(batch, qkv.size(0), options);
+  if (units.long_sequences.defined()) {
+    bucket = attention_bucket(units.long_sequences.size(0), bucket.max_length, bucket.num_tokens,
+                              bucket.num_keys);
+  }
+  return backward_of({bucket, &units}, grad_output, qkv, y, saved[0], shape, batch);
 }
 
 AttentionOutput cudnn_forward(const at::Tensor& qkv, const AttentionShape& shape,

@@ -24,6 +24,13 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
                                 DeviceBatch& batch);
 
+// The backward with kernels of our own for sequences of at most `max_keys` keys, which
+// short_attention_serves(), and cuDNN's for the others. For comparisons.
+HeadGradients divided_backward(std::int64_t max_keys, const at::Tensor& grad_output,
+                               const at::Tensor& qkv, const at::Tensor& y,
+                               const std::vector<at::Tensor>& saved, const AttentionShape& shape,
+                               DeviceBatch& batch, const OperatorOptions& options);
+
 // Workspace bytes of the plan of a bucket.
 std::int64_t cudnn_workspace_bytes(const AttentionBucket& bucket, const AttentionShape& shape,
                                    bool backward, at::Device device);

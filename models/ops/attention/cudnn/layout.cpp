@@ -21,12 +21,11 @@ bool serves(const AttentionLayout& layout, const AttentionShape& shape, std::int
 
 const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& in,
                                         const AttentionShape& shape, std::int64_t num_sequences,
-                                        bool wide_offsets) {
+                                        bool wide_offsets, const at::Tensor& chosen) {
   const at::ScalarType offset_type = wide_offsets ? at::kLong : at::kInt;
-  if (batch.state.attention_layout != nullptr &&
-      serves(*batch.state.attention_layout, shape, num_sequences, offset_type)) {
-    return *batch.state.attention_layout;
-  }
+  std::shared_ptr<const AttentionLayout>& cached =
+      chosen.defined() ? batch.state.long_layout : batch.state.attention_layout;
+  if (cached != nullptr && serves(*cached, shape, num_sequences, offset_type)) return *cached;
   constexpr std::int64_t kAlignment = 4;  // elements: rows begin at multiples of 16 bytes
   auto layout = std::make_shared<AttentionLayout>();
   layout->num_heads = shape.num_heads;
@@ -42,6 +41,8 @@ const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& i
   arguments.cu_queries = in.cu_queries.const_data_ptr<std::int32_t>();
   arguments.cu_keys = in.cu_keys.const_data_ptr<std::int32_t>();
   arguments.num_in_batch = in.num_sequences();
+  arguments.num_chosen = chosen.defined() ? chosen.size(0) : in.num_sequences();
+  if (chosen.defined()) arguments.chosen = chosen.const_data_ptr<std::int32_t>();
   arguments.num_sequences = num_sequences;
   arguments.lengths = layout->lengths.data_ptr<std::int32_t>();
   arguments.offsets = layout->offsets.data_ptr();
@@ -53,8 +54,8 @@ const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& i
   arguments.elements_per_token[kKvOffsetRow] = shape.num_kv_heads * shape.head_dim;
   arguments.wide_offsets = wide_offsets;
   launch_attention_layout(arguments, current_stream(in.cu_queries));
-  batch.state.attention_layout = layout;
-  return *batch.state.attention_layout;
+  cached = layout;
+  return *cached;
 }
 
 }  // namespace packtrain

@@ -12,13 +12,14 @@ template <typename Offset>
 __global__ void layout_kernel(AttentionLayoutArguments a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i > a.num_sequences) return;
-  const bool in_batch = i < a.num_in_batch;
-  const std::int64_t at = in_batch ? i : a.num_in_batch;
+  const bool is_there = i < a.num_chosen;
+  const std::int64_t in_batch = is_there && a.chosen != nullptr ? a.chosen[i] : i;
+  const std::int64_t at = is_there ? in_batch : a.num_in_batch;
   const std::int64_t query = a.cu_queries[at];
   const std::int64_t key = a.cu_keys[at];
   if (i < a.num_sequences) {
-    a.lengths[i] = in_batch ? a.cu_queries[i + 1] - static_cast<std::int32_t>(query) : 0;
-    a.lengths[a.row_stride + i] = in_batch ? a.cu_keys[i + 1] - static_cast<std::int32_t>(key) : 0;
+    a.lengths[i] = is_there ? a.cu_queries[at + 1] - static_cast<std::int32_t>(query) : 0;
+    a.lengths[a.row_stride + i] = is_there ? a.cu_keys[at + 1] - static_cast<std::int32_t>(key) : 0;
   }
   auto* offsets = static_cast<Offset*>(a.offsets);
 #pragma unroll

@@ -1,0 +1,37 @@
+// Attention over short sequences by kernels of our own. cuDNN's kernels for packed sequences have
+// rows of many sequences wait for each other's tiles, and dq goes through float32 in memory.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include "models/ops/attention/attention.h"
+#include "models/ops/attention/packed_heads.h"
+#include "models/ops/attention/short/units.h"
+
+namespace packtrain {
+
+// A batch's sequences, divided by their kernels. On the device of the batch.
+struct ShortUnits {
+  std::int64_t max_keys = 0;
+  std::int64_t num_units = 0;
+  std::int64_t num_tiles = 0;
+  at::Tensor units;           // bytes of AttentionUnit [num_units]
+  at::Tensor long_sequences;  // int32 [L]; undefined if there is none
+};
+
+// Sequences of at most `max_keys` keys are short. Cached in the batch for the next layers.
+const ShortUnits& short_units(DeviceBatch& batch, std::int64_t max_keys);
+
+// True if the kernels serve heads of this shape in bfloat16 on CUDA.
+bool short_attention_serves(const AttentionShape& shape);
+
+// Writes gradients of all rows of the short sequences into `grad`, whose query has the row stride
+// of `in.heads.query` and whose key and value are dense. `stats` is float32 [T, num_heads]:
+// logsumexps.
+void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const at::Tensor& y,
+                    const at::Tensor& stats, const AttentionShape& shape, const ShortUnits& units,
+                    const HeadGradients& grad);
+
+}  // namespace packtrain

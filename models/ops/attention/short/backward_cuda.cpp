@@ -1,0 +1,50 @@
+#include <ATen/ops/empty.h>
+
+#include "models/ops/attention/short/attention.h"
+#include "models/ops/attention/short/launch.h"
+#include "models/ops/cuda/current_stream.h"
+
+namespace packtrain {
+namespace {
+
+ShortAttentionArguments arguments_of(const PackedHeads& in, const at::Tensor& y,
+                                     const at::Tensor& stats, const AttentionShape& shape,
+                                     const ShortUnits& units) {
+  ShortAttentionArguments arguments;
+  arguments.query = in.heads.query.const_data_ptr();
+  arguments.key = in.heads.key.const_data_ptr();
+  arguments.value = in.heads.value.const_data_ptr();
+  arguments.query_stride = in.heads.query.stride(0);
+  arguments.key_stride = in.heads.key.stride(0);
+  arguments.output = y.data_ptr();
+  arguments.logsumexp = stats.data_ptr<float>();
+  arguments.units = static_cast<const AttentionUnit*>(units.units.const_data_ptr());
+  arguments.cu_sequences = in.cu_queries.const_data_ptr<std::int32_t>();
+  arguments.num_units = units.num_units;
+  arguments.num_tiles = units.num_tiles;
+  arguments.num_heads = static_cast<int>(shape.num_heads);
+  arguments.num_kv_heads = static_cast<int>(shape.num_kv_heads);
+  arguments.head_dim = static_cast<int>(shape.head_dim);
+  arguments.window = static_cast<int>(shape.pattern.within(in.max_keys).window);
+  arguments.scale = static_cast<float>(attention_scale(shape));
+  return arguments;
+}
+
+}  // namespace
+
+void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const at::Tensor& y,
+                    const at::Tensor& stats, const AttentionShape& shape, const ShortUnits& units,
+                    const HeadGradients& grad) {
+  ShortAttentionArguments arguments = arguments_of(in, y, stats, shape, units);
+  const at::Tensor workspace =
+      at::empty({shape.num_heads * units.num_tiles * kUnitQueries * shape.head_dim},
+                stats.options());
+  arguments.grad_output = grad_output.const_data_ptr();
+  arguments.grad_query = grad.query.data_ptr();
+  arguments.grad_key = grad.key.data_ptr();
+  arguments.grad_value = grad.value.data_ptr();
+  arguments.workspace = workspace.data_ptr<float>();
+  launch_short_attention_backward(arguments, current_stream(in.heads.query));
+}
+
+}  // namespace packtrain
