@@ -1,4 +1,5 @@
 // Replaces the kernels of Hopper in a build without sm_90a.
+#include "models/ops/attention/short/launch.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/grouped_wgrad_cuda.h"
@@ -84,6 +85,11 @@ at::Tensor nf4_gemm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*wei
 at::Tensor nf4_gemm_backward_cuda(const at::Tensor& /*grad_output*/, const Parameter& /*weight*/,
                                   const at::Tensor& /*addend*/) {
   throw_cuda_not_built("nf4_gemm_backward");
+}
+
+void launch_short_attention_backward_hopper(const ShortAttentionArguments& /*arguments*/,
+                                            void* /*stream*/) {
+  throw_cuda_not_built("attention");
 }
 
 }  // namespace packtrain

@@ -2,18 +2,12 @@
 #pragma once
 
 #include "models/ops/cuda/cluster.cuh"
+#include "models/ops/cuda/power_of_2.cuh"
 
 namespace packtrain::device {
 
 constexpr float kLog2E = 1.44269504088896F;
 constexpr float kLn2 = 0.693147180559945F;
-
-// 2^x within 2 ulp. Unlike exp2f it does not scale denormal results.
-__device__ inline float power_of_2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // A soft cap. Not used where `cap` is 0.
 struct Cap {

@@ -3,6 +3,7 @@
 #include "models/ops/attention/short/attention.h"
 #include "models/ops/attention/short/launch.h"
 #include "models/ops/cuda/current_stream.h"
+#include "models/ops/cuda/hopper/available.h"
 
 namespace packtrain {
 namespace {
@@ -44,7 +45,12 @@ void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const 
   arguments.grad_key = grad.key.data_ptr();
   arguments.grad_value = grad.value.data_ptr();
   arguments.workspace = workspace.data_ptr<float>();
-  launch_short_attention_backward(arguments, current_stream(in.heads.query));
+  void* const stream = current_stream(in.heads.query);
+  if (has_hopper_kernels() && shape.head_dim % 64 == 0) {
+    launch_short_attention_backward_hopper(arguments, stream);
+  } else {
+    launch_short_attention_backward(arguments, stream);
+  }
 }
 
 }  // namespace packtrain

@@ -48,5 +48,7 @@ struct ShortAttentionArguments {
 
 // `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.
 void launch_short_attention_backward(const ShortAttentionArguments& arguments, void* stream);
+// The same with instructions of sm_90a, for heads of 64 and 128.
+void launch_short_attention_backward_hopper(const ShortAttentionArguments& arguments, void* stream);
 
 }  // namespace packtrain

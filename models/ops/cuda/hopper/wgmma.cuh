@@ -1,4 +1,5 @@
-// wgmma: matrix products of a warp group with both operands in shared memory. A warp group is 128
+// wgmma: matrix products of a warp group. The right operand is in shared memory, the left one there
+// or in registers. A warp group is 128
 // threads whose first warp index is a multiple of 4. Only files compiled for sm_90a include this,
 // as all files of this folder.
 #pragma once
@@ -88,14 +89,18 @@ __device__ void warpgroup_reg_alloc() {
 #define PACKTRAIN_SUMS_16(i)                                                 \
   PACKTRAIN_SUMS_4(i), PACKTRAIN_SUMS_4((i) + 4), PACKTRAIN_SUMS_4((i) + 8), \
       PACKTRAIN_SUMS_4((i) + 12)
+#define PACKTRAIN_SUMS_32 PACKTRAIN_SUMS_16(0), PACKTRAIN_SUMS_16(16)
 #define PACKTRAIN_SUMS_64 \
   PACKTRAIN_SUMS_16(0), PACKTRAIN_SUMS_16(16), PACKTRAIN_SUMS_16(32), PACKTRAIN_SUMS_16(48)
 #define PACKTRAIN_SUMS_96 PACKTRAIN_SUMS_64, PACKTRAIN_SUMS_16(64), PACKTRAIN_SUMS_16(80)
 #define PACKTRAIN_SUMS_128 PACKTRAIN_SUMS_96, PACKTRAIN_SUMS_16(96), PACKTRAIN_SUMS_16(112)
-#define PACKTRAIN_NAMES_64                                       \
+#define PACKTRAIN_NAMES_32                                       \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
   "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
-  "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define PACKTRAIN_NAMES_64                                       \
+  PACKTRAIN_NAMES_32                                             \
+  ", %32, %33, %34, %35, "                                       \
   "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
   "%60, %61, %62, %63"
@@ -128,8 +133,10 @@ __device__ void warpgroup_reg_alloc() {
 template <Major kLeft, Major kRight, int N>
 __device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uint64_t right_operand,
                       bool add) {
-  static_assert(N == 128 || N == 192 || N == 256);
-  if constexpr (N == 128) {
+  static_assert(N == 64 || N == 128 || N == 192 || N == 256);
+  if constexpr (N == 64) {
+    PACKTRAIN_MULTIPLY("n64", 32, "%32", "%33", "%34", "%35", "%36");
+  } else if constexpr (N == 128) {
     PACKTRAIN_MULTIPLY("n128", 64, "%64", "%65", "%66", "%67", "%68");
   } else if constexpr (N == 192) {
     PACKTRAIN_MULTIPLY("n192", 96, "%96", "%97", "%98", "%99", "%100");
@@ -138,13 +145,37 @@ __device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uin
   }
 }
 
+#define PACKTRAIN_MULTIPLY_ROWS(columns, count, a, b, c, d, right, outer)                      \
+  asm volatile("wgmma.mma_async.sync.aligned.m64" columns                                      \
+               "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count "}, {" a ", " b ", " c ", " d "}, " \
+               right ", 1, 1, 1, " outer ";"                                                   \
+               : PACKTRAIN_SUMS_##count                                                        \
+               : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right_operand),   \
+                 "n"(kRight == Major::kMN ? 1 : 0))
+
+// sums += left right, with the left operand in registers: row r, columns 2 (t % 4) and the next,
+// of 16; the same of row r + 8; then both of the columns + 8. Rows as those of the accumulator.
+template <Major kRight, int N>
+__device__ void wgmma_rows(Accumulator<N>& sums, const std::uint32_t (&left)[4],
+                           std::uint64_t right_operand) {
+  static_assert(N == 64 || N == 128);
+  if constexpr (N == 64) {
+    PACKTRAIN_MULTIPLY_ROWS("n64", 32, "%32", "%33", "%34", "%35", "%36", "%37");
+  } else {
+    PACKTRAIN_MULTIPLY_ROWS("n128", 64, "%64", "%65", "%66", "%67", "%68", "%69");
+  }
+}
+
+#undef PACKTRAIN_MULTIPLY_ROWS
 #undef PACKTRAIN_MULTIPLY
 #undef PACKTRAIN_NAMES_128
 #undef PACKTRAIN_NAMES_96
 #undef PACKTRAIN_NAMES_64
+#undef PACKTRAIN_NAMES_32
 #undef PACKTRAIN_SUMS_128
 #undef PACKTRAIN_SUMS_96
 #undef PACKTRAIN_SUMS_64
+#undef PACKTRAIN_SUMS_32
 #undef PACKTRAIN_SUMS_16
 #undef PACKTRAIN_SUMS_4
 

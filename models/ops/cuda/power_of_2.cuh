@@ -1,0 +1,12 @@
+#pragma once
+
+namespace packtrain::device {
+
+// 2^x within 2 ulp. Unlike exp2f it does not scale denormal results.
+__device__ inline float power_of_2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+}  // namespace packtrain::device
