@@ -159,23 +159,24 @@ HeadGradients chosen_backward(const at::Tensor& grad_output, const at::Tensor& q
   return attention_backward(grad_output, qkv, y, saved, shape, batch);
 }
 
-// All sequences by the kernels for short ones.
-HeadGradients short_backward_of_all(const at::Tensor& grad_output, const at::Tensor& qkv,
-                                    const at::Tensor& y, const std::vector<at::Tensor>& saved,
-                                    const AttentionShape& shape, DeviceBatch& batch) {
-  return divided_backward(batch.max_seqlen, grad_output, qkv, y, saved, shape, batch, {});
-}
-
-void add_short(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape,
-               const std::string& text, double flops) {
+// Sequences of up to `max_keys` tokens by the kernels for short ones, the others by cuDNN.
+void add_divided(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape,
+                 const std::string& text, double flops) {
   const MakeBatch make = [pack] { return make_batch(pack); };
-  benchmarks.push_back(
-      {.name = "short attention backward",
-       .shape = text,
-       .flops = kBackwardFactor * flops,
-       .make = backward_call(make, shape, {chosen_forward, short_backward_of_all}),
-       .reference = "cuDNN at the pack's sizes",
-       .make_reference = backward_call(make, shape, {exact_forward, exact_backward})});
+  for (const std::int64_t max_keys : {256, 512, 1024}) {
+    const auto backward = [max_keys](const at::Tensor& grad_output, const at::Tensor& qkv,
+                                     const at::Tensor& y, const std::vector<at::Tensor>& saved,
+                                     const AttentionShape& of, DeviceBatch& batch) {
+      return divided_backward(max_keys, grad_output, qkv, y, saved, of, batch, {});
+    };
+    benchmarks.push_back(
+        {.name = "divided attention backward",
+         .shape = fmt::format("{}, short to {}", text, max_keys),
+         .flops = kBackwardFactor * flops,
+         .make = backward_call(make, shape, {chosen_forward, backward}),
+         .reference = "cuDNN at the pack's sizes",
+         .make_reference = backward_call(make, shape, {exact_forward, exact_backward})});
+  }
 }
 
 void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
@@ -200,7 +201,7 @@ void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& 
                           .reference = reference,
                           .make_reference = backward_call(make, shape, kernel)});
   };
-  add_short(benchmarks, pack, shape, text, flops);
+  add_divided(benchmarks, pack, shape, text, flops);
   add("FlashAttention-2", {flash_forward, flash_backward});
   add("cuDNN at the pack's sizes", {exact_forward, exact_backward});
 }

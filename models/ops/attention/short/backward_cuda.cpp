@@ -21,6 +21,8 @@ ShortAttentionArguments arguments_of(const PackedHeads& in, const at::Tensor& y,
   arguments.logsumexp = stats.data_ptr<float>();
   arguments.units = static_cast<const AttentionUnit*>(units.units.const_data_ptr());
   arguments.cu_sequences = in.cu_queries.const_data_ptr<std::int32_t>();
+  arguments.num_rows = in.heads.query.size(0);
+  arguments.num_keys = in.heads.key.size(0);
   arguments.num_units = units.num_units;
   arguments.num_tiles = units.num_tiles;
   arguments.num_heads = static_cast<int>(shape.num_heads);

@@ -14,8 +14,10 @@
 #include "framework/device/cuda/check.h"
 #include "models/ops/attention/short/launch.h"
 #include "models/ops/attention/short/unit_rows.cuh"
-#include "models/ops/cuda/async_copy.cuh"
+#include "models/ops/cuda/hopper/barrier.cuh"
 #include "models/ops/cuda/hopper/fragment.cuh"
+#include "models/ops/cuda/hopper/tensor_map.h"
+#include "models/ops/cuda/hopper/tma.cuh"
 #include "models/ops/cuda/hopper/wgmma.cuh"
 #include "models/ops/cuda/power_of_2.cuh"
 #include "models/ops/cuda/vector.cuh"
@@ -65,29 +67,52 @@ struct Shared {
   static constexpr int kGradOutput = kQuery + 2 * Queries::kBytes;    // two
   static constexpr int kOutput = kGradOutput + 2 * Queries::kBytes;
   static constexpr int kGradScores = kOutput + Queries::kBytes;  // [keys, queries]
-  static constexpr int kStatistics = kGradScores + Scores::kBytes;
+  static constexpr int kGradQuery = kGradScores + Scores::kBytes;
+  static constexpr int kBarriers = kGradQuery + Queries::kBytes;  // of the keys, and of two stages
+  static constexpr int kStatistics = kBarriers + 4 * 8;
   static constexpr int kDelta = kStatistics + kQueries * 4;
   static constexpr int kState = kDelta + kQueries * 4;
   static constexpr int kBytes = kState + sizeof(device::UnitState);
 };
 
-// Makes what this thread wrote to shared memory visible to wgmma, after a barrier.
-__device__ inline void fence_proxy_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+// Matrices of all rows and heads, in boxes of 64 columns.
+struct Maps {
+  CUtensorMap query;
+  CUtensorMap key;
+  CUtensorMap value;
+  CUtensorMap grad_output;
+  CUtensorMap output;
+  CUtensorMap grad_query;
+};
+
+struct KernelArguments {
+  ShortAttentionArguments rows;
+  Maps maps;
+};
+
+// Waits for the other threads of this warp group.
+__device__ inline void group_barrier() {
+  asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1) : "memory");
 }
 
 template <int D>
 class UnitBackward {
  public:
-  __device__ UnitBackward(const ShortAttentionArguments& arguments, unsigned char* shared)
-      : a_(arguments),
+  __device__ UnitBackward(const KernelArguments& arguments, unsigned char* shared)
+      : a_(arguments.rows),
+        maps_(arguments.maps),
         shared_(shared),
         address_(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))),
-        rows_{arguments, *reinterpret_cast<device::UnitState*>(shared + Place::kState)} {}
+        rows_{arguments.rows, *reinterpret_cast<device::UnitState*>(shared + Place::kState)} {}
 
   __device__ void run() {
+    if (thread() == 0) {
+      for (int i = 0; i < 3; ++i) barriers()[i].init(1);
+      device::fence_barrier_init();
+    }
     rows_.fill();
     for (int block = 0; block < rows_.num_key_blocks(); ++block) run_block(block);
+    if (thread() % 128 == 0) device::tma_store_wait_read<0>();
   }
 
  private:
@@ -119,41 +144,65 @@ class UnitBackward {
     return address_ + Place::kGradOutput + stage * Queries::kBytes;
   }
 
-  // Loads rows into `place`, zeros where row >= present.
-  template <typename Tile, int kRows>
-  __device__ void load_rows(const void* from, std::int64_t offset, std::int64_t stride, int present,
-                            int place) {
-    static_assert(kRows * Tile::kChunks % kThreads == 0);
-    const Element* rows = static_cast<const Element*>(from) + offset;
-#pragma unroll 1  // else addresses are spilled
-    for (int i = 0; i < kRows * Tile::kChunks / kThreads; ++i) {
-      const int at = thread() + i * kThreads;
-      const int r = at / Tile::kChunks;
-      const int chunk = at % Tile::kChunks;
-      device::cp_async(rows + r * stride + chunk * 8, shared_ + place + Tile::place(r, chunk),
-                       r < present);
+  // Of the keys, and of two stages of queries.
+  __device__ device::Barrier* barriers() const {
+    return reinterpret_cast<device::Barrier*>(shared_ + Place::kBarriers);
+  }
+  template <typename Tile>
+  __device__ void load(const CUtensorMap& map, int row, int head, int place,
+                       const device::Barrier& arrived) {
+#pragma unroll
+    for (int panel = 0; panel < D / 64; ++panel) {
+      device::tma_load_2d(map, head * D + 64 * panel, row, shared_ + place + panel * Tile::kPanelBytes,
+                          arrived);
     }
   }
   __device__ void load_keys(int block) {
-    const std::int64_t first = rows_.unit().first_key + block * kKeys;
-    const std::int64_t offset = first * a_.key_stride + rows_.kv_head() * D;
-    const int present = rows_.unit().num_keys - block * kKeys;
-    load_rows<Keys, kKeys>(a_.key, offset, a_.key_stride, present, Place::kKey);
-    load_rows<Keys, kKeys>(a_.value, offset, a_.key_stride, present, Place::kValue);
+    if (thread() != 0) return;
+    device::Barrier& arrived = barriers()[0];
+    arrived.arrive_and_expect_tx(2 * Keys::kBytes);
+    const int row = rows_.unit().first_key + block * kKeys;
+    load<Keys>(maps_.key, row, rows_.kv_head(), Place::kKey, arrived);
+    load<Keys>(maps_.value, row, rows_.kv_head(), Place::kValue, arrived);
   }
-  // Begins to load a tile of a query head.
+  // Begins to load a tile of a query head. Boxes have rows after the last too.
   __device__ void load_tile(int member, int tile, int stage) {
-    const std::int64_t first = rows_.unit().first_query + tile * kQueries;
-    const int present = rows_.unit().num_queries - tile * kQueries;
-    const int column = rows_.query_head(member) * D;
-    const std::int64_t stride = std::int64_t{a_.num_heads} * D;
-    load_rows<Queries, kQueries>(a_.query, first * a_.query_stride + column, a_.query_stride,
-                                 present, Place::kQuery + stage * Queries::kBytes);
-    load_rows<Queries, kQueries>(a_.grad_output, first * stride + column, stride, present,
-                                 Place::kGradOutput + stage * Queries::kBytes);
-    load_rows<Queries, kQueries>(a_.output, first * stride + column, stride, present,
-                                 Place::kOutput);
+    if (thread() != 0) return;
+    device::Barrier& arrived = barriers()[1 + stage];
+    arrived.arrive_and_expect_tx(3 * Queries::kBytes);
+    const int row = rows_.unit().first_query + tile * kQueries;
+    const int head = rows_.query_head(member);
+    load<Queries>(maps_.query, row, head, Place::kQuery + stage * Queries::kBytes, arrived);
+    load<Queries>(maps_.grad_output, row, head, Place::kGradOutput + stage * Queries::kBytes,
+                  arrived);
+    load<Queries>(maps_.output, row, head, Place::kOutput, arrived);
   }
+  // Rows after the last are those of other sequences: zero times infinity would be NaN.
+  template <typename Tile>
+  __device__ void clear_after(int present, int num_rows, int place) {
+    for (int at = thread(); at < (num_rows - present) * Tile::kChunks; at += kThreads) {
+      const std::uint32_t to =
+          place + Tile::place(present + at / Tile::kChunks, at % Tile::kChunks);
+      *reinterpret_cast<uint4*>(shared_ + to) = {};
+    }
+  }
+  __device__ void wait_for_keys(int block) {
+    barriers()[0].wait(block % 2);
+    const int present = rows_.unit().num_keys - block * kKeys;
+    if (present >= kKeys) return;
+    clear_after<Keys>(present, kKeys, Place::kKey);
+    clear_after<Keys>(present, kKeys, Place::kValue);
+  }
+  __device__ void wait_for_tile(int tile, int stage, int parity) {
+    barriers()[1 + stage].wait(parity);
+    const int present = rows_.unit().num_queries - tile * kQueries;
+    if (present >= kQueries) return;
+    clear_after<Queries>(present, kQueries, Place::kQuery + stage * Queries::kBytes);
+    clear_after<Queries>(present, kQueries, Place::kGradOutput + stage * Queries::kBytes);
+    clear_after<Queries>(present, kQueries, Place::kOutput);
+    device::fence_proxy_async();
+  }
+
   // The logsumexp of the query of this thread, one of the first kQueries. A row after the last has
   // no probability.
   __device__ float load_statistic(int member, int tile) const {
@@ -193,10 +242,10 @@ class UnitBackward {
     load_keys(block);
     float statistic = INFINITY;
     if (count > 0) {
-      load_tile(0, tiles.begin, 0);
+      load_tile(0, tiles.begin, num_loaded_ % 2);
       statistic = load_statistic(0, tiles.begin);
     }
-    device::cp_async_commit_group();
+    wait_for_keys(block);
     int member = 0;
     int tile = tiles.begin;
     for (int i = 0; i < count; ++i) {
@@ -205,28 +254,28 @@ class UnitBackward {
       const int next_tile = is_last ? tiles.begin : tile + 1;
       // Else the compiler keeps addresses that it computes for all tiles, and spills them.
       asm volatile("" : "+r"(address_));
-      device::cp_async_wait_group<0>();
-      fence_proxy_async();
+      const int stage = num_loaded_ % 2;
+      wait_for_tile(tile, stage, num_loaded_ / 2 % 2);
+      ++num_loaded_;
       if (thread() < kQueries) statistics()[thread()] = statistic;
+      if (i == 0) device::fence_proxy_async();
       __syncthreads();  // the tile is there, and the one before is done
       Accumulator<kQueries> scores;
       Accumulator<kQueries> grads;
-      begin_scores(i % 2, scores, grads);
-      write_delta(i % 2);
+      begin_scores(stage, scores, grads);
+      write_delta(stage);
       __syncthreads();  // delta is there, and the output has been read
       if (i + 1 < count) {
-        load_tile(next_member, next_tile, (i + 1) % 2);
+        load_tile(next_member, next_tile, 1 - stage);
         statistic = load_statistic(next_member, next_tile);
       }
-      device::cp_async_commit_group();
-      add_tile(block, tile, i % 2, scores, grads, sums);
-      fence_proxy_async();
+      add_tile(block, tile, stage, scores, grads, sums);
+      device::fence_proxy_async();
       __syncthreads();  // dS^T of both groups is there
       write_grad_query(block, member, tile);
       member = next_member;
       tile = next_tile;
     }
-    device::cp_async_wait_group<0>();
     write_sums(sums, block);
   }
 
@@ -347,10 +396,37 @@ class UnitBackward {
     if (group() >= D / 64) return;
     if (rows_.first_block(tile) < block) add_partial(grad, member, tile);
     if (block < rows_.last_block(tile)) return write_partial(grad, member, tile);
+    if (rows_.unit().num_queries - query >= kQueries) return store_tile(grad, member, tile);
     const std::int64_t first = rows_.unit().first_query + query + row();
     auto* to = static_cast<Element*>(a_.grad_query) + first * a_.query_stride +
                rows_.query_head(member) * D + group() * 64;
     write_rows(grad, a_.scale, to, a_.query_stride, rows_.unit().num_queries - query - row());
+  }
+
+  // Writes 64 rows and columns by a copy that no thread waits for.
+  __device__ void store_tile(const Accumulator<64>& grad, int member, int tile) {
+    const int place = Place::kGradQuery + group() * Queries::kPanelBytes;
+    const bool stores = thread() % 128 == 0;
+    if (stores) device::tma_store_wait_read<0>();
+    group_barrier();  // the copy before has read its panel
+    const int first = thread() % 128 / 32 * 16 + lane() % 16;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        const float* values = grad.values + 8 * k + 2 * w;
+        words[w] = device::bfloat16_pair(a_.scale * values[0], a_.scale * values[1]);
+      }
+      device::store_matrices(
+          address_ + place + device::swizzled_offset(first, 2 * k + lane() / 16), words);
+    }
+    device::fence_proxy_async();
+    group_barrier();
+    if (!stores) return;
+    device::tma_store_2d(maps_.grad_query, rows_.query_head(member) * D + group() * 64,
+                         rows_.unit().first_query + tile * kQueries, shared_ + place);
+    device::tma_store_commit();
   }
 
   // This thread's part of a tile in the workspace.
@@ -413,16 +489,35 @@ class UnitBackward {
   }
 
   const ShortAttentionArguments& a_;
+  const Maps& maps_;
   unsigned char* shared_;
   std::uint32_t address_;
   device::UnitRows rows_;
+  int num_loaded_ = 0;  // tiles
 };
 
 template <int D>
 __global__ void __launch_bounds__(kThreads, 1)
-    backward_kernel(const __grid_constant__ ShortAttentionArguments arguments) {
+    backward_kernel(const __grid_constant__ KernelArguments arguments) {
   extern __shared__ __align__(1024) unsigned char shared[];
   UnitBackward<D>(arguments, shared).run();
+}
+
+template <int D>
+Maps maps_of(const ShortAttentionArguments& a) {
+  const std::int64_t width = std::int64_t{a.num_heads} * D;
+  const std::int64_t key_width = std::int64_t{a.num_kv_heads} * D;
+  const MatrixExtent of_query = {a.num_rows, width, a.query_stride};
+  const MatrixExtent of_key = {a.num_keys, key_width, a.key_stride};
+  const MatrixExtent of_output = {a.num_rows, width, width};
+  const BoxExtent keys = {kKeys, 64};
+  const BoxExtent queries = {kQueries, 64};
+  return {make_bf16_tensor_map(a.query, of_query, queries),
+          make_bf16_tensor_map(a.key, of_key, keys),
+          make_bf16_tensor_map(a.value, of_key, keys),
+          make_bf16_tensor_map(a.grad_output, of_output, queries),
+          make_bf16_tensor_map(a.output, of_output, queries),
+          make_bf16_tensor_map(a.grad_query, of_query, queries)};
 }
 
 template <int D>
@@ -433,7 +528,8 @@ void launch(const ShortAttentionArguments& arguments, void* stream) {
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   const auto blocks = static_cast<unsigned>(arguments.num_units * arguments.num_kv_heads);
   if (blocks == 0) return;
-  kernel<<<blocks, kThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(arguments);
+  const KernelArguments all = {arguments, maps_of<D>(arguments)};
+  kernel<<<blocks, kThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(all);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 

@@ -36,6 +36,8 @@ struct ShortAttentionArguments {
 
   const AttentionUnit* units = nullptr;       // [num_units], on the device
   const std::int32_t* cu_sequences = nullptr;  // [sequences + 1] rows of queries
+  std::int64_t num_rows = 0;  // T
+  std::int64_t num_keys = 0;  // K
   std::int64_t num_units = 0;
   std::int64_t num_tiles = 0;
   int num_heads = 0;
