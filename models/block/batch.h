@@ -25,10 +25,10 @@ struct BatchState {
   std::shared_ptr<const AttentionLayout> attention_layout;
   // Copies of keys for segments with prefixes. The attention of the first layer fills this.
   std::shared_ptr<const ExpandedKeys> expanded_keys;
-  // Units of work of the kernels for short sequences. The attention of the last layer fills this.
-  std::shared_ptr<const ShortUnits> short_units;
-  // The boundaries of the long sequences alone, as attention_layout.
-  std::shared_ptr<const AttentionLayout> long_layout;
+  // Units of work of the kernels for short sequences, and the boundaries of the long ones alone in
+  // cuDNN's form, by the number of keys of a short one. The attention of the last layer fills this.
+  std::map<std::int64_t, std::shared_ptr<const ShortUnits>> short_units;
+  std::map<std::int64_t, std::shared_ptr<const AttentionLayout>> long_layouts;
   // Spread of the rows over experts. Layers with experts fill this.
   std::shared_ptr<RoutingStatistics> routing;
   // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
@@ -39,8 +39,8 @@ struct BatchState {
   void forget_boundaries() {
     attention_layout.reset();
     expanded_keys.reset();
-    short_units.reset();
-    long_layout.reset();
+    short_units.clear();
+    long_layouts.clear();
     token_frequencies.clear();
   }
 };

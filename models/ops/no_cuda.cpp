@@ -58,6 +58,10 @@ void sum_copies_cuda(const at::Tensor& /*copies*/, const ExpandedKeys& /*keys*/,
   throw_cuda_not_built("sum_copies");
 }
 
+ShortKernels short_kernels() {
+  return {};
+}
+
 void short_backward(const at::Tensor&, const PackedHeads&, const at::Tensor&, const at::Tensor&,
                     const AttentionShape&, const ShortUnits&, const HeadGradients&) {
   throw_cuda_not_built("attention");

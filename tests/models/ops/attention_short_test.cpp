@@ -12,6 +12,7 @@
 
 #include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/short/attention.h"
+#include "models/ops/attention/short/division.h"
 #include "models/ops/attention/short/units.h"
 #include "tests/models/batches.h"
 #include "tests/models/cases.h"
@@ -79,6 +80,29 @@ TEST(AttentionUnits, ShareNoTileOfTheWorkspace) {
 TEST(AttentionUnits, KeepASequenceWithAPrefixAlone) {
   const AttentionUnits units = attention_units(Lengths{0, 10, 20, 30}, Lengths{0, 10, 25, 35}, kAll);
   for (const AttentionUnit& unit : units.units) EXPECT_EQ(unit.num_sequences, 1);
+}
+
+std::int64_t limit_of(const Lengths& lengths, const AttentionShape& shape) {
+  const Lengths begins = boundaries(lengths);
+  constexpr int kMultiprocessors = 132;
+  return choose_short_limit(begins, begins, shape, kMultiprocessors, /*has_hopper=*/true);
+}
+
+TEST(ShortLimit, TakesAllOfManyShortSequences) {
+  EXPECT_GE(limit_of(Lengths(128, 128), {32, 8, 128}), 128);
+  EXPECT_GE(limit_of(Lengths(2000, 1), {32, 8, 128}), 128);
+}
+
+TEST(ShortLimit, LeavesOneLongSequenceToCudnn) {
+  EXPECT_EQ(limit_of({16384}, {32, 8, 128}), 0);
+  EXPECT_EQ(limit_of(Lengths(8, 2048), {32, 8, 128}), 0);
+}
+
+// One block of threads has all tiles of a sequence and of a key head.
+TEST(ShortLimit, IsLowerWhereBlocksAreFew) {
+  Lengths lengths(60, 100);
+  lengths.push_back(1000);
+  EXPECT_LT(limit_of(lengths, {14, 2, 64}), 1000);
 }
 
 // On the GPU where PACKTRAIN_TEST_DEVICE says cuda, else skipped.

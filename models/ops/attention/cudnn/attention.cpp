@@ -141,7 +141,7 @@ void run_cudnn_backward(const BackwardParts& parts, const at::Tensor& grad_outpu
   const CudnnPlan& plan = plan_for(problem, qkv.device());
   const AttentionLayout& layout =
       attention_layout(batch, in, shape, parts.bucket.num_sequences, problem.wide_offsets,
-                       parts.units == nullptr ? at::Tensor() : parts.units->long_sequences);
+                       parts.units);
   CudnnPointers pointers = pointers_of(in.heads, y, stats, layout);
   pointers.grad_output = grad_output.data_ptr();
   pointers.grad_query = grad.query.data_ptr();
@@ -221,6 +221,10 @@ HeadGradients cudnn_backward(const at::Tensor& grad_output, const at::Tensor& qk
                              const at::Tensor& y, const std::vector<at::Tensor>& saved,
                              const AttentionShape& shape, DeviceBatch& batch,
                              const OperatorOptions& options) {
+  const std::int64_t max_keys = short_limit(batch, shape);
+  if (max_keys > 0) {
+    return divided_backward(max_keys, grad_output, qkv, y, saved, shape, batch, options);
+  }
   return cudnn_backward_at(bucket_of(batch, qkv.size(0), options), grad_output, qkv, y, saved,
                            shape, batch);
 }

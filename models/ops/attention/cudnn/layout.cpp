@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "models/ops/attention/cudnn/layout_launch.h"
+#include "models/ops/attention/short/attention.h"
 #include "models/ops/cuda/current_stream.h"
 
 namespace packtrain {
@@ -21,10 +22,10 @@ bool serves(const AttentionLayout& layout, const AttentionShape& shape, std::int
 
 const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& in,
                                         const AttentionShape& shape, std::int64_t num_sequences,
-                                        bool wide_offsets, const at::Tensor& chosen) {
+                                        bool wide_offsets, const ShortUnits* units) {
   const at::ScalarType offset_type = wide_offsets ? at::kLong : at::kInt;
   std::shared_ptr<const AttentionLayout>& cached =
-      chosen.defined() ? batch.state.long_layout : batch.state.attention_layout;
+      units != nullptr ? batch.state.long_layouts[units->max_keys] : batch.state.attention_layout;
   if (cached != nullptr && serves(*cached, shape, num_sequences, offset_type)) return *cached;
   constexpr std::int64_t kAlignment = 4;  // elements: rows begin at multiples of 16 bytes
   auto layout = std::make_shared<AttentionLayout>();
@@ -41,8 +42,11 @@ const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& i
   arguments.cu_queries = in.cu_queries.const_data_ptr<std::int32_t>();
   arguments.cu_keys = in.cu_keys.const_data_ptr<std::int32_t>();
   arguments.num_in_batch = in.num_sequences();
-  arguments.num_chosen = chosen.defined() ? chosen.size(0) : in.num_sequences();
-  if (chosen.defined()) arguments.chosen = chosen.const_data_ptr<std::int32_t>();
+  arguments.num_chosen = in.num_sequences();
+  if (units != nullptr) {
+    arguments.num_chosen = units->long_sequences.size(0);
+    arguments.chosen = units->long_sequences.const_data_ptr<std::int32_t>();
+  }
   arguments.num_sequences = num_sequences;
   arguments.lengths = layout->lengths.data_ptr<std::int32_t>();
   arguments.offsets = layout->offsets.data_ptr();

@@ -29,11 +29,11 @@ enum OffsetRow : std::int64_t {
   kKvOffsetRow,
 };
 
-// Layout of the batch's sequences `in` for plans of `num_sequences`, or of those that `chosen`
-// (int32 on the device) names. It is cached in the batch for the next layers. The first call reads
-// the boundaries on the device, on the current stream.
+// Layout of the batch's sequences `in` for plans of `num_sequences`, or of the long ones of `units`
+// alone. It is cached in the batch for the next layers. The first call reads the boundaries on the
+// device, on the current stream.
 const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& in,
                                         const AttentionShape& shape, std::int64_t num_sequences,
-                                        bool wide_offsets, const at::Tensor& chosen = {});
+                                        bool wide_offsets, const ShortUnits* units = nullptr);
 
 }  // namespace packtrain

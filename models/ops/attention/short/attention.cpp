@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "models/ops/attention/expanded_keys.h"
+#include "models/ops/attention/short/division.h"
 
 namespace packtrain {
 namespace {
@@ -41,12 +42,23 @@ std::shared_ptr<const ShortUnits> make_units(DeviceBatch& batch, std::int64_t ma
 }  // namespace
 
 const ShortUnits& short_units(DeviceBatch& batch, std::int64_t max_keys) {
-  std::shared_ptr<const ShortUnits>& units = batch.state.short_units;
-  if (units == nullptr || units->max_keys != max_keys) {
-    units = make_units(batch, max_keys);
-    batch.state.long_layout.reset();
-  }
+  std::shared_ptr<const ShortUnits>& units = batch.state.short_units[max_keys];
+  if (units == nullptr) units = make_units(batch, max_keys);
   return *units;
+}
+
+std::int64_t short_limit(DeviceBatch& batch, const AttentionShape& shape) {
+  const ShortKernels kernels = short_kernels();
+  if (!kernels.fit || !short_attention_serves(shape)) return 0;
+  const auto choose = [&](const auto& first_queries, const auto& first_keys) {
+    return choose_short_limit(first_queries, first_keys, shape, kernels.num_multiprocessors,
+                              kernels.has_hopper);
+  };
+  if (batch.segments().are_sequences()) {
+    return choose(batch.cu_seqlens_host, batch.cu_seqlens_host);
+  }
+  const ExpandedKeys& keys = expanded_keys(batch);
+  return choose(keys.first_queries, keys.first_keys);
 }
 
 bool short_attention_serves(const AttentionShape& shape) {

@@ -24,8 +24,20 @@ struct ShortUnits {
 // Sequences of at most `max_keys` keys are short. Cached in the batch for the next layers.
 const ShortUnits& short_units(DeviceBatch& batch, std::int64_t max_keys);
 
+// The `max_keys` for which the backward is predicted to be fastest (division.h); 0: cuDNN has all.
+std::int64_t short_limit(DeviceBatch& batch, const AttentionShape& shape);
+
 // True if the kernels serve heads of this shape in bfloat16 on CUDA.
 bool short_attention_serves(const AttentionShape& shape);
+
+// Multiprocessors of the current GPU, and whether its kernels have Hopper's instructions. Read once
+// a process; its GPUs are assumed to be equal.
+struct ShortKernels {
+  int num_multiprocessors = 0;
+  bool has_hopper = false;
+  bool fit = false;  // the shared memory of a block is large enough
+};
+ShortKernels short_kernels();
 
 // Writes gradients of all rows of the short sequences into `grad`, whose query has the row stride
 // of `in.heads.query` and whose key and value are dense. `stats` is float32 [T, num_heads]:

@@ -48,6 +48,7 @@ struct Shared {
   static constexpr int kDelta = kStatistics + kQueries * 4;
   static constexpr int kFirstKeys = kDelta + kQueries * 4;
   static constexpr int kBytes = kFirstKeys + kKeys * 4;
+  static_assert(kBytes <= kShortAttentionSharedBytes);
 };
 
 // Tiles [begin, end) of a query head.

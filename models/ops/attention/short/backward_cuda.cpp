@@ -1,5 +1,6 @@
 #include <ATen/ops/empty.h>
 
+#include "framework/device/cuda/check.h"
 #include "models/ops/attention/short/attention.h"
 #include "models/ops/attention/short/launch.h"
 #include "models/ops/cuda/current_stream.h"
@@ -33,7 +34,26 @@ ShortAttentionArguments arguments_of(const PackedHeads& in, const at::Tensor& y,
   return arguments;
 }
 
+ShortKernels find_short_kernels() {
+  ShortKernels kernels;
+  int device = 0;
+  int shared = 0;
+  PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
+  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&kernels.num_multiprocessors,
+                                              cudaDevAttrMultiProcessorCount, device));
+  PACKTRAIN_CUDA_CHECK(
+      cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  kernels.has_hopper = has_hopper_kernels();
+  kernels.fit = shared >= kShortAttentionSharedBytes;
+  return kernels;
+}
+
 }  // namespace
+
+ShortKernels short_kernels() {
+  static const ShortKernels kernels = find_short_kernels();
+  return kernels;
+}
 
 void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const at::Tensor& y,
                     const at::Tensor& stats, const AttentionShape& shape, const ShortUnits& units,
@@ -48,7 +68,7 @@ void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const 
   arguments.grad_value = grad.value.data_ptr();
   arguments.workspace = workspace.data_ptr<float>();
   void* const stream = current_stream(in.heads.query);
-  if (has_hopper_kernels() && shape.head_dim % 64 == 0) {
+  if (short_kernels().has_hopper && shape.head_dim % 64 == 0) {
     launch_short_attention_backward_hopper(arguments, stream);
   } else {
     launch_short_attention_backward(arguments, stream);

@@ -19,6 +19,9 @@ struct AttentionUnit {
 inline constexpr std::int32_t kUnitKeys = 128;
 inline constexpr std::int32_t kUnitQueries = 64;  // of a tile
 
+// Shared memory of a block of threads, at most. GPUs of 8.0 and 9.0 have so much, 8.6 and 8.9 not.
+inline constexpr int kShortAttentionSharedBytes = 163 << 10;
+
 // Elements are bfloat16, statistics float32. Heads of a row follow each other.
 struct ShortAttentionArguments {
   const void* query = nullptr;  // [T, num_heads, D]

@@ -9,17 +9,6 @@ constexpr std::int32_t tiles_of(std::int32_t num_rows, std::int32_t rows) {
   return (num_rows + rows - 1) / rows;
 }
 
-// Pairs of tiles, which the time of a unit is proportional to.
-std::int64_t work_of(const AttentionUnit& unit) {
-  const std::int32_t before = unit.num_keys - unit.num_queries;
-  std::int64_t work = 0;
-  for (std::int32_t key = 0; key < unit.num_keys; key += kUnitKeys) {
-    const std::int32_t first_tile = std::max(0, key - before) / kUnitQueries;
-    work += tiles_of(unit.num_queries, kUnitQueries) - first_tile;
-  }
-  return work;
-}
-
 // True if the sequence of `next` may be added to `unit`.
 bool fits(const AttentionUnit& unit, const AttentionUnit& next) {
   return unit.num_queries == unit.num_keys && next.num_queries == next.num_keys &&
@@ -29,6 +18,16 @@ bool fits(const AttentionUnit& unit, const AttentionUnit& next) {
 }
 
 }  // namespace
+
+std::int64_t unit_tiles(const AttentionUnit& unit) {
+  const std::int32_t before = unit.num_keys - unit.num_queries;
+  std::int64_t work = 0;
+  for (std::int32_t key = 0; key < unit.num_keys; key += kUnitKeys) {
+    const std::int32_t first_tile = std::max(0, key - before) / kUnitQueries;
+    work += tiles_of(unit.num_queries, kUnitQueries) - first_tile;
+  }
+  return work;
+}
 
 AttentionUnits attention_units(std::span<const std::int32_t> first_queries,
                                std::span<const std::int32_t> first_keys, std::int64_t max_keys) {
@@ -49,7 +48,7 @@ AttentionUnits attention_units(std::span<const std::int32_t> first_queries,
       units.push_back(next);
     }
   }
-  std::ranges::stable_sort(units, std::ranges::greater(), work_of);
+  std::ranges::stable_sort(units, std::ranges::greater(), unit_tiles);
   for (AttentionUnit& unit : units) {
     if (unit.num_keys <= kUnitKeys) continue;
     unit.first_tile = static_cast<std::int32_t>(made.num_tiles);

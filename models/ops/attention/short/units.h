@@ -16,6 +16,9 @@ struct AttentionUnits {
   std::int64_t num_tiles = 0;              // of dq in the workspace, for each query head
 };
 
+// Tiles of queries, of each block of keys. The time of a unit is proportional to it.
+std::int64_t unit_tiles(const AttentionUnit& unit);
+
 // `first_queries` and `first_keys` are boundaries of the sequences: one more than there are, the
 // last are numbers of rows. Sequences of more than `max_keys` keys are `long_sequences`.
 AttentionUnits attention_units(std::span<const std::int32_t> first_queries,
