@@ -257,9 +257,9 @@ void add_attentions(OpBenchmarks& benchmarks) {
   const Pack brief = drawn_lengths("short", 5.3, 0.9, kTokens);
   const Pack few = drawn_lengths("short, 4096 tokens", 5.3, 0.9, 4096);
   const Pack briefest = drawn_lengths("lognormal(4.6, 0.7)", 4.6, 0.7, kTokens);
-  for (const Pack& pack : {equal_lengths(kTokens, 1), equal_lengths(2048, 8),
-                           equal_lengths(512, 32), equal_lengths(128, 128), flan, orca, brief, few,
-                           briefest}) {
+  for (const Pack& pack :
+       {equal_lengths(kTokens, 1), equal_lengths(2048, 8), equal_lengths(512, 32),
+        equal_lengths(128, 128), flan, orca, brief, few, briefest}) {
     add_pack(benchmarks, pack, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 128});
   }
   for (const Pack& pack : {equal_lengths(kTokens, 1), flan, brief}) {

@@ -89,9 +89,9 @@ HeadGradients cudnn_backward_at(const AttentionBucket&, const at::Tensor&, const
   throw_cuda_not_built("attention");
 }
 
-HeadGradients divided_backward(std::int64_t, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                               const std::vector<at::Tensor>&, const AttentionShape&, DeviceBatch&,
-                               const OperatorOptions&) {
+HeadGradients divided_backward(std::int64_t, const at::Tensor&, const at::Tensor&,
+                               const at::Tensor&, const std::vector<at::Tensor>&,
+                               const AttentionShape&, DeviceBatch&, const OperatorOptions&) {
   throw_cuda_not_built("attention");
 }
 

@@ -139,9 +139,8 @@ void run_cudnn_backward(const BackwardParts& parts, const at::Tensor& grad_outpu
                         const HeadGradients& grad) {
   const CudnnProblem problem = problem_of(shape, parts.bucket, batch.max_seqlen, /*backward=*/true);
   const CudnnPlan& plan = plan_for(problem, qkv.device());
-  const AttentionLayout& layout =
-      attention_layout(batch, in, shape, parts.bucket.num_sequences, problem.wide_offsets,
-                       parts.units);
+  const AttentionLayout& layout = attention_layout(batch, in, shape, parts.bucket.num_sequences,
+                                                   problem.wide_offsets, parts.units);
   CudnnPointers pointers = pointers_of(in.heads, y, stats, layout);
   pointers.grad_output = grad_output.data_ptr();
   pointers.grad_query = grad.query.data_ptr();

@@ -14,10 +14,10 @@ struct AttentionLayoutArguments {
   std::int64_t num_in_batch = 0;
   const std::int32_t* chosen = nullptr;  // [num_chosen] sequences of the batch; null: all of them
   std::int64_t num_chosen = 0;           // num_in_batch without `chosen`
-  std::int64_t num_sequences = 0;                     // >= num_chosen
-  std::int32_t* lengths = nullptr;                    // [2, row_stride]
-  void* offsets = nullptr;                            // [kNumOffsets, row_stride]
-  std::int64_t row_stride = 0;                        // >= num_sequences + 1
+  std::int64_t num_sequences = 0;        // >= num_chosen
+  std::int32_t* lengths = nullptr;       // [2, row_stride]
+  void* offsets = nullptr;               // [kNumOffsets, row_stride]
+  std::int64_t row_stride = 0;           // >= num_sequences + 1
   std::int64_t elements_per_token[kNumOffsets] = {};  // of each row of offsets
   bool wide_offsets = false;
 };

@@ -29,8 +29,8 @@ std::shared_ptr<const ShortUnits> make_units(DeviceBatch& batch, std::int64_t ma
   const auto num_long = std::ssize(made.long_sequences);
   const at::Device device = batch.cu_seqlens.device();
   // libtorch's allocator does not reuse pinned memory before the copy is complete.
-  const at::Tensor host = at::empty(
-      {num_ints + num_long}, at::TensorOptions(at::kInt).pinned_memory(device.is_cuda()));
+  const at::Tensor host =
+      at::empty({num_ints + num_long}, at::TensorOptions(at::kInt).pinned_memory(device.is_cuda()));
   std::memcpy(host.data_ptr(), made.units.data(), made.units.size() * sizeof(AttentionUnit));
   std::ranges::copy(made.long_sequences, host.data_ptr<std::int32_t>() + num_ints);
   const at::Tensor on_device = host.to(device, /*non_blocking=*/true);
@@ -48,8 +48,10 @@ const ShortUnits& short_units(DeviceBatch& batch, std::int64_t max_keys) {
 }
 
 std::int64_t short_limit(DeviceBatch& batch, const AttentionShape& shape) {
+  // A CUDA graph has boundaries on the device alone, and they change under it.
+  if (batch.cu_seqlens_host.empty() || !short_attention_serves(shape)) return 0;
   const ShortKernels kernels = short_kernels();
-  if (!kernels.fit || !short_attention_serves(shape)) return 0;
+  if (!kernels.fit) return 0;
   const auto choose = [&](const auto& first_queries, const auto& first_keys) {
     return choose_short_limit(first_queries, first_keys, shape, kernels.num_multiprocessors,
                               kernels.has_hopper);

@@ -39,8 +39,8 @@ ShortKernels find_short_kernels() {
   int device = 0;
   int shared = 0;
   PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-  PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&kernels.num_multiprocessors,
-                                              cudaDevAttrMultiProcessorCount, device));
+  PACKTRAIN_CUDA_CHECK(
+      cudaDeviceGetAttribute(&kernels.num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
   PACKTRAIN_CUDA_CHECK(
       cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   kernels.has_hopper = has_hopper_kernels();
@@ -59,9 +59,8 @@ void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const 
                     const at::Tensor& stats, const AttentionShape& shape, const ShortUnits& units,
                     const HeadGradients& grad) {
   ShortAttentionArguments arguments = arguments_of(in, y, stats, shape, units);
-  const at::Tensor workspace =
-      at::empty({shape.num_heads * units.num_tiles * kUnitQueries * shape.head_dim},
-                stats.options());
+  const at::Tensor workspace = at::empty(
+      {shape.num_heads * units.num_tiles * kUnitQueries * shape.head_dim}, stats.options());
   arguments.grad_output = grad_output.const_data_ptr();
   arguments.grad_query = grad.query.data_ptr();
   arguments.grad_key = grad.key.data_ptr();

@@ -13,8 +13,8 @@ constexpr std::int64_t kLimits[] = {128, 256, 512, 1024};
 constexpr double kWorthwhile = 0.97;  // of the time without; predictions are not exact
 
 double tile_us(std::int64_t head_dim, bool has_hopper) {
-  constexpr double kBase = 1.4;  // what does not depend on the width
-  constexpr double kOfWidth = 4.0 / 128;
+  constexpr double kBase = 1.2;  // what does not depend on the width
+  constexpr double kOfWidth = 3.8 / 128;
   constexpr double kPortable = 1.5;  // without Hopper's instructions
   const double width = static_cast<double>(head_dim);
   const bool fast = has_hopper && head_dim % 64 == 0;

@@ -1,7 +1,7 @@
 // Which sequences of a batch the kernels for short ones have, by predicted times.
 //
 // A prediction of the backward, in microseconds on an H100 (132 multiprocessors):
-//    short   a tile of 64 queries against 128 keys takes 5.4 for heads of 128 and 3.4 for heads of
+//    short   a tile of 64 queries against 128 keys takes 5.0 for heads of 128 and 3.1 for heads of
 //            64. A block of threads has all tiles of a unit and of the query heads of one key head,
 //            so the longest unit bounds the time from below.
 //    cuDNN   60, and for 32 heads of 128: 0.006 a token of the batch, 0.049 a token and 65 a

@@ -27,20 +27,20 @@ struct ShortAttentionArguments {
   const void* query = nullptr;  // [T, num_heads, D]
   const void* key = nullptr;    // [K, num_kv_heads, D]
   const void* value = nullptr;
-  std::int64_t query_stride = 0;  // elements from one row to the next
-  std::int64_t key_stride = 0;    // of keys and values
-  void* output = nullptr;         // [T, num_heads, D]; backward reads it
-  float* logsumexp = nullptr;     // [T, num_heads]; backward reads it
+  std::int64_t query_stride = 0;      // elements from one row to the next
+  std::int64_t key_stride = 0;        // of keys and values
+  void* output = nullptr;             // [T, num_heads, D]; backward reads it
+  float* logsumexp = nullptr;         // [T, num_heads]; backward reads it
   const void* grad_output = nullptr;  // [T, num_heads, D]; the rest is of backward
   void* grad_query = nullptr;         // its rows are query_stride apart
   void* grad_key = nullptr;           // [K, num_kv_heads, D]
   void* grad_value = nullptr;
   float* workspace = nullptr;  // [num_heads, tiles, kUnitQueries, D] sums of dq over blocks of keys
 
-  const AttentionUnit* units = nullptr;       // [num_units], on the device
+  const AttentionUnit* units = nullptr;        // [num_units], on the device
   const std::int32_t* cu_sequences = nullptr;  // [sequences + 1] rows of queries
-  std::int64_t num_rows = 0;  // T
-  std::int64_t num_keys = 0;  // K
+  std::int64_t num_rows = 0;                   // T
+  std::int64_t num_keys = 0;                   // K
   std::int64_t num_units = 0;
   std::int64_t num_tiles = 0;
   int num_heads = 0;
@@ -49,7 +49,6 @@ struct ShortAttentionArguments {
   int window = 0;  // 0: none
   float scale = 0;
 };
-
 
 // `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.
 void launch_short_attention_backward(const ShortAttentionArguments& arguments, void* stream);

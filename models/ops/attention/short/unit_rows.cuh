@@ -48,8 +48,12 @@ struct UnitRows {
   __device__ int before() const { return state.before; }
   __device__ int query_head(int member) const { return kv_head() * group() + member; }
   __device__ int num_key_blocks() const { return (unit().num_keys + kUnitKeys - 1) / kUnitKeys; }
-  __device__ int num_tiles() const { return (unit().num_queries + kUnitQueries - 1) / kUnitQueries; }
-  __device__ bool has_first_keys() const { return unit().num_sequences > 1 || arguments.window > 0; }
+  __device__ int num_tiles() const {
+    return (unit().num_queries + kUnitQueries - 1) / kUnitQueries;
+  }
+  __device__ bool has_first_keys() const {
+    return unit().num_sequences > 1 || arguments.window > 0;
+  }
   __device__ int first_key(int query) const {
     const int begin = unit().num_sequences > 1 ? state.first_keys[query] : 0;
     return arguments.window > 0 ? max(begin, query + before() - arguments.window + 1) : begin;
@@ -70,7 +74,8 @@ struct UnitRows {
     return max(0, tile * kUnitQueries + before() - arguments.window + 1) / kUnitKeys;
   }
   __device__ int last_block(int tile) const {
-    return min(num_key_blocks() - 1, (tile * kUnitQueries + kUnitQueries - 1 + before()) / kUnitKeys);
+    return min(num_key_blocks() - 1,
+               (tile * kUnitQueries + kUnitQueries - 1 + before()) / kUnitKeys);
   }
   // True if one of `num_queries` queries sees one of `num_keys` keys.
   __device__ bool sees(int query, int num_queries, int key, int num_keys) const {

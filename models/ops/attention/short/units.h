@@ -11,9 +11,9 @@
 namespace packtrain {
 
 struct AttentionUnits {
-  std::vector<AttentionUnit> units;        // those with most work first
+  std::vector<AttentionUnit> units;          // those with most work first
   std::vector<std::int32_t> long_sequences;  // of more than the limit, for another kernel
-  std::int64_t num_tiles = 0;              // of dq in the workspace, for each query head
+  std::int64_t num_tiles = 0;                // of dq in the workspace, for each query head
 };
 
 // Tiles of queries, of each block of keys. The time of a unit is proportional to it.

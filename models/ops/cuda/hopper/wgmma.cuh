@@ -145,12 +145,12 @@ __device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uin
   }
 }
 
-#define PACKTRAIN_MULTIPLY_ROWS(columns, count, a, b, c, d, right, outer)                      \
-  asm volatile("wgmma.mma_async.sync.aligned.m64" columns                                      \
-               "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count "}, {" a ", " b ", " c ", " d "}, " \
-               right ", 1, 1, 1, " outer ";"                                                   \
-               : PACKTRAIN_SUMS_##count                                                        \
-               : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right_operand),   \
+#define PACKTRAIN_MULTIPLY_ROWS(columns, count, a, b, c, d, right, outer)                        \
+  asm volatile("wgmma.mma_async.sync.aligned.m64" columns                                        \
+               "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count "}, {" a ", " b ", " c ", " d       \
+                                                             "}, " right ", 1, 1, 1, " outer ";" \
+               : PACKTRAIN_SUMS_##count                                                          \
+               : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right_operand),     \
                  "n"(kRight == Major::kMN ? 1 : 0))
 
 // sums += left right, with the left operand in registers: row r, columns 2 (t % 4) and the next,

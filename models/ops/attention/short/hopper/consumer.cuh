@@ -2,6 +2,7 @@
 #pragma once
 
 #include "models/ops/attention/short/hopper/layout.cuh"
+#include "models/ops/attention/short/partial_sums.cuh"
 #include "models/ops/cuda/hopper/tma.cuh"
 #include "models/ops/cuda/power_of_2.cuh"
 
@@ -45,9 +46,7 @@ class ShortConsumer {
   __device__ static int row() { return thread() / 32 * 16 + lane() / 4; }
   __device__ static int matrix_row() { return thread() / 32 * 16 + lane() % 16; }
   // The other consumers wait here too.
-  __device__ static void barrier_of_groups() {
-    asm volatile("bar.sync 1, 256;" ::: "memory");
-  }
+  __device__ static void barrier_of_groups() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
   __device__ static void barrier_of_group() {
     asm volatile("bar.sync %0, 128;" ::"r"(group() + 2) : "memory");
   }
@@ -86,9 +85,8 @@ class ShortConsumer {
     const std::uint32_t to = shared_address(shared_.grad_scores[num_tiles_ % 2]);
 #pragma unroll
     for (int k = 0; k < kQueries / 16; ++k) {
-      store_matrices(
-          to + swizzled_offset(group() * kGroupKeys + matrix_row(), 2 * k + lane() / 16),
-          grad_scores[k]);
+      store_matrices(to + swizzled_offset(group() * kGroupKeys + matrix_row(), 2 * k + lane() / 16),
+                     grad_scores[k]);
     }
     warpgroup_wait<0>(sums.of_value);
     warpgroup_fence_operand(sums.of_key);
@@ -102,9 +100,9 @@ class ShortConsumer {
     warpgroup_arrive(sums);
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
-      wgmma<Major::kK, Major::kK>(
-          sums, Keys::by_columns(shared_address(keys), group() * kGroupKeys, k),
-          Queries::by_columns(shared_address(queries), 0, k), k > 0);
+      wgmma<Major::kK, Major::kK>(sums,
+                                  Keys::by_columns(shared_address(keys), group() * kGroupKeys, k),
+                                  Queries::by_columns(shared_address(queries), 0, k), k > 0);
     }
     warpgroup_commit_batch();
   }
@@ -156,8 +154,7 @@ class ShortConsumer {
                                        const QueryNumbers& numbers, Operands& grad_scores) {
 #pragma unroll
     for (int n = 0; n < kQueries / 8; ++n) {
-      const float2 sum =
-          *reinterpret_cast<const float2*>(numbers.delta + 8 * n + 2 * (lane() % 4));
+      const float2 sum = *reinterpret_cast<const float2*>(numbers.delta + 8 * n + 2 * (lane() % 4));
       const float* p = probabilities.values + 4 * n;
       const float* g = grads.values + 4 * n;
       grad_scores[n / 2][n % 2 * 2] = bfloat16_pair(p[0] * (g[0] - sum.x), p[1] * (g[1] - sum.y));
@@ -180,8 +177,17 @@ class ShortConsumer {
     warpgroup_commit_batch();
     warpgroup_wait<0>(grad);
     if (group() >= D / 64) return;
-    if (rows_.first_block(at.tile) < block) add_partial(grad, at);
-    if (block < rows_.last_block(at.tile)) return write_partial(grad, at);
+    const PartialSums<8, 2 * D> partial(rows_, at.member, at.tile,
+                                        group() * kGroupThreads + thread());
+    if (rows_.first_block(at.tile) < block) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n) partial.add_to(grad.values + 4 * n, n);
+    }
+    if (block < rows_.last_block(at.tile)) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n) partial.write(grad.values + 4 * n, n);
+      return;
+    }
     const int query = at.tile * kQueries;
     const int present = rows_.unit().num_queries - query;
     if (present >= kQueries) return store_tile(grad, at);
@@ -213,34 +219,6 @@ class ShortConsumer {
     tma_store_2d(maps_.grad_query, rows_.query_head(at.member) * D + group() * 64,
                  rows_.unit().first_query + at.tile * kQueries, panel);
     tma_store_commit();
-  }
-
-  // This thread's part of a tile in the workspace.
-  static constexpr int kPartial = 2 * D;  // threads that have a part
-  __device__ float4* partial(const TileCursor& at) const {
-    const std::int64_t tile =
-        rows_.query_head(at.member) * a_.num_tiles + rows_.unit().first_tile + at.tile;
-    return reinterpret_cast<float4*>(a_.workspace + tile * (kQueries * D)) +
-           group() * kGroupThreads + thread();
-  }
-  __device__ void add_partial(Accumulator<64>& grad, const TileCursor& at) const {
-    const float4* from = partial(at);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      const float4 other = from[n * kPartial];
-      grad.values[4 * n] += other.x;
-      grad.values[4 * n + 1] += other.y;
-      grad.values[4 * n + 2] += other.z;
-      grad.values[4 * n + 3] += other.w;
-    }
-  }
-  __device__ void write_partial(const Accumulator<64>& grad, const TileCursor& at) const {
-    float4* to = partial(at);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      const float* values = grad.values + 4 * n;
-      to[n * kPartial] = {values[0], values[1], values[2], values[3]};
-    }
   }
 
   __device__ void write_sums(const Sums& sums, int block) {

@@ -63,8 +63,8 @@ struct alignas(1024) ShortShared {
   alignas(1024) unsigned char grad_query[Queries::kBytes];     // on their way to memory
   QueryNumbers numbers[kStages];
   UnitState state;
-  // full: TMA has filled the place. ready: rows after the last are zeros, and the numbers are there.
-  // empty: the consumers have read it.
+  // full: TMA has filled the place. ready: rows after the last are zeros, and the numbers are
+  // there. empty: the consumers have read it.
   Barrier keys_full;
   Barrier keys_ready;
   Barrier keys_empty;
