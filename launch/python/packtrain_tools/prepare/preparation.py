@@ -14,7 +14,7 @@ from packtrain_tools.prepare.examples import Examples
 from packtrain_tools.prepare.processes import StopSignals, encode_all
 from packtrain_tools.progress import Progress
 from packtrain_tools.sources.readers import Reader
-from packtrain_tools.prepare.rollout_groups import RolloutGroups
+from packtrain_tools.prepare.rollout_groups import RolloutGroups, files_of_rollouts
 from packtrain_tools.prepare.selection import Selection, files_of
 from packtrain_tools.prepare.shard_file import write_json
 from packtrain_tools.sources.files import SourceFile
@@ -105,8 +105,8 @@ class Preparation:
         }
         write_json(self._folders[0], UNFINISHED, state)
         for folder, store in zip(self._folders, state["stores"]):
-            rollouts = [state["rollouts"]["file"]] if state["rollouts"] else []
-            remove_unfinished(folder, [UNFINISHED, store["waiting"], *files_of(state["selection"]), *rollouts])
+            remove_unfinished(folder, [UNFINISHED, store["waiting"], *files_of(state["selection"]),
+                                       *files_of_rollouts(state["rollouts"])])
 
     def run(self) -> dict:
         """Returns the summary. Raises ToolError, with STOPPED after a signal to stop. A failure before the

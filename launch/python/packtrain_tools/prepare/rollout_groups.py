@@ -8,6 +8,7 @@ import numpy as np
 
 from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.examples import Examples, as_groups, concatenate
+from packtrain_tools.prepare.seen import Seen
 from packtrain_tools.prepare.store import restore_examples, save_examples
 from packtrain_tools.sources.rollout_columns import ADVANTAGE
 
@@ -34,7 +35,7 @@ class RolloutGroups:
         """`from_rewards`: STANDARDIZED or CENTERED; "" where advantages are given."""
         self._from_rewards = from_rewards
         self._waiting: list[Examples] = []
-        self._finished: set[int] = set()  # hashes of earlier groups
+        self._finished = Seen("groups")  # hashes of earlier groups
         self._num_joined = 0
         self.counts: Counter = Counter()
 
@@ -62,11 +63,14 @@ class RolloutGroups:
     def save(self, folder: str, number: int) -> dict:
         """Writes its state to disk and returns the input of `restore`. `number`: of the save."""
         return {"file": save_examples(folder, f"rollouts{number}", self._waiting), "counts": dict(self.counts),
-                "finished": sorted(self._finished), "num_joined": self._num_joined}
+                "finished_files": self._finished.save(folder, number), "num_joined": self._num_joined}
 
     def restore(self, folder: str, state: dict):
         self._waiting = restore_examples(folder, state["file"])
-        self._finished, self._num_joined = set(state["finished"]), state["num_joined"]
+        self._num_joined = state["num_joined"]
+        self._finished.restore(folder, state.get("finished_files", []))
+        earlier = state.get("finished", [])  # what earlier versions saved
+        self._finished.add(np.array(earlier, np.uint64).reshape(-1, 1))
         self.counts = Counter(state["counts"])
 
     def _joined(self, examples: Examples) -> Examples:
@@ -76,9 +80,11 @@ class RolloutGroups:
         firsts = np.append(np.flatnonzero(begins), len(begins))
         advantages = np.zeros(examples.num_examples, np.float32)
         prompts = _prompts(examples)
+        is_new = self._finished.add(examples.groups[firsts[:-1], None])
+        self.counts["repeated_prompts"] += int(np.count_nonzero(~is_new))
         for begin, end in itertools.pairwise(firsts.tolist()):
             self._check_prompts(prompts[begin:end], self._num_joined + begin)
-            self._note(int(examples.groups[begin]), examples.rewards[begin:end])
+            self._note(examples.rewards[begin:end])
             if self._from_rewards:
                 advantages[begin:end] = advantages_of(examples.rewards[begin:end], self._from_rewards)
         if self._from_rewards:
@@ -87,9 +93,7 @@ class RolloutGroups:
         self._num_joined += examples.num_examples
         return as_groups(examples, begins)
 
-    def _note(self, group: int, rewards: np.ndarray):
-        self.counts["repeated_prompts"] += group in self._finished
-        self._finished.add(group)
+    def _note(self, rewards: np.ndarray):
         if self._from_rewards and len(rewards) == 1:
             self.counts["single_rollouts"] += 1
         elif self._from_rewards:
@@ -114,3 +118,8 @@ def _prompts(examples: Examples) -> list[np.ndarray]:
         length = int(np.flatnonzero(examples.loss_mask[begin:end])[0])
         found.append(examples.input_ids[begin:begin + length])
     return found
+
+
+def files_of_rollouts(state: dict | None) -> list[str]:
+    """The files that a saved state needs. None: there are no rollouts."""
+    return [] if state is None else [state["file"], *state["finished_files"]]
