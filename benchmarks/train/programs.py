@@ -19,6 +19,7 @@ PACKTRAIN = os.path.join(ROOT, "packtrain" if IN_BUNDLE else "build/bin/packtrai
 NUM_WARM_UPS = 3
 PREPARE_SECONDS = 120
 STOP_SECONDS = 40  # torchrun gives its processes 30
+ERROR_NAME = r"[A-Z]\w*(Error|Exit)\b: "  # of Python, and what it says
 
 
 class Failure(Exception):
@@ -28,11 +29,13 @@ class Failure(Exception):
 
 
 def end_of(path, num_lines=4):
-    """The reason of a failure from a log: Python's error, or the last lines that are no figures."""
+    """The reason of a failure from a log. It is the last line that begins with the name of a Python error. Without
+    one it is the first that names one, or the last lines that are no figures."""
     with open(path, encoding="utf-8", errors="replace") as log:
         lines = [line.strip() for line in log if line.strip() and not line.startswith("{")]
-    errors = [line for line in lines if re.search(r"\b[A-Z]\w*(Error|Exit)\b: ", line)]
-    return " | ".join(errors[:1] or lines[-num_lines:])
+    raised = [line for line in lines if re.match(rf"(\[rank\d+\]:\s*)?([\w.]+\.)?{ERROR_NAME}", line)]
+    named = [line for line in lines if re.search(rf"\b{ERROR_NAME}", line)]  # warnings quote errors, too
+    return " | ".join(raised[-1:] or named[:1] or lines[-num_lines:])
 
 
 def stop(job, first_signal):
