@@ -67,24 +67,6 @@ def test_a_failed_run_shows_its_last_lines(tmp_path, monkeypatch):
         train_steps(tmp_path, timeout=60)
 
 
-@pytest.mark.parametrize("prefix", ["", "[rank1]: "])
-def test_the_reason_of_a_failure_is_the_error_that_was_raised_last(tmp_path, prefix):
-    log = tmp_path / "log"
-    raised = f"{prefix}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
-    log.write_text("\n".join(["liger could not be imported: ImportError: no module",
-                              f"{prefix}Traceback (most recent call last):", f"{prefix}RuntimeError: of a block",
-                              raised, '{"tok_s": 1}',
-                              "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
-                              "train.py FAILED"]))
-    assert programs.end_of(log) == raised
-
-
-def test_an_error_that_was_only_quoted_is_shown_where_none_was_raised(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("start\nliger could not be imported: ImportError: no module\nended\n")
-    assert programs.end_of(log) == "liger could not be imported: ImportError: no module"
-
-
 def test_a_run_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     launcher(tmp_path, monkeypatch, TRAINING + "time.sleep(60)\n")
     with pytest.raises(programs.Failure, match="longer than 1 s"):
