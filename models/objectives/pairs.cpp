@@ -16,8 +16,9 @@
 namespace packtrain {
 namespace {
 
-// An answer's mean log-probability in ORPO's odds. Row losses are float32, so log(1 - P) of
-// likelier answers is only rounding.
+// The largest mean log-probability of an answer in ORPO's odds. At P = 1 the odds are infinite, and
+// so are TRL's loss and gradient. Row losses are differences of float32 numbers, so smaller ones
+// are only rounding. Beyond the bound loss and slope are those at the bound.
 constexpr double kMaxMeanLogProb = -1e-6;
 
 // Examples 2 g and 2 g + 1 are the chosen and the rejected one of pair g.

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/expm1.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/zeros.h>
@@ -117,6 +118,41 @@ TEST_P(PairLoss, OfOrpoIsFiniteForAnswersThatAreCertain) {
       make_objective({.kind = ObjectiveKind::kOrpo})->evaluate(groups.batch, groups.row_losses);
   EXPECT_TRUE(std::isfinite(value.loss.item<double>()));
   EXPECT_TRUE(std::isfinite(value.gradient.abs().sum().item<double>()));
+}
+
+PairFormula orpo_formula(double beta) {
+  return [beta](const Pair& pair) {
+    const auto log_odds = [](const at::Tensor& mean) { return mean - at::log(-at::expm1(mean)); };
+    const at::Tensor difference = log_odds(pair.chosen.mean()) - log_odds(pair.rejected.mean());
+    return -beta * log_of_sigmoid(difference);
+  };
+}
+
+// The formula in float64 has its own slope of up to 5e5 there.
+TEST_P(PairLoss, OfOrpoIsItsFormulaForAnswersThatAreNearlyCertain) {
+  const ObjectiveSection section{.kind = ObjectiveKind::kOrpo};
+  for (const double loss : {1.01e-6, 2e-6, 1e-5, 1e-3}) {
+    RandomGroups groups = pairs();
+    groups.row_losses.narrow(0, 0, 4).fill_(loss);      // the chosen answer of the first pair
+    groups.row_losses.narrow(0, 5, 3).fill_(loss);      // both answers of the second
+    groups.row_losses.narrow(0, 8, 7).fill_(3 * loss);  // the rejected one
+    expect_matches(section, groups, 1, orpo_formula(0.1));
+  }
+}
+
+TEST_P(PairLoss, OfOrpoStaysAtItsBoundForAnswersThatAreCertain) {
+  const auto orpo = make_objective({.kind = ObjectiveKind::kOrpo, .next_token_weight = 0});
+  const auto of_losses_of = [&](double loss) {
+    RandomGroups groups = pairs();
+    groups.row_losses.narrow(0, 0, 4).fill_(loss);
+    return orpo->evaluate(groups.batch, groups.row_losses);
+  };
+  const ObjectiveValue bound = of_losses_of(1e-6);
+  for (const double loss : {0.0, 1e-8, 9e-7}) {
+    const ObjectiveValue value = of_losses_of(loss);
+    expect_close(value.loss, bound.loss.cpu().to(at::kDouble), 1e-6, "loss");
+    expect_close(value.gradient, bound.gradient.cpu().to(at::kDouble), 1e-6, "gradient");
+  }
 }
 
 TEST_P(PairLoss, OfSimpoIsItsFormula) {
