@@ -48,11 +48,17 @@ void fill_reference(const TokenStore& store, const MicroBatch& pieces, const Row
   }
 }
 
+// No objective reads groups of turns.
+bool describes_groups(const TokenStore& store, const CollatorOptions& options) {
+  return store.groups() != nullptr && !options.as_plain &&
+         is_of_objective(store.info().groups->kind);
+}
+
 }  // namespace
 
 GroupShape group_shape(const TokenStore& store, const MicroBatch& pieces,
                        std::size_t num_loss_tokens, const CollatorOptions& options) {
-  if (store.groups() == nullptr || options.as_plain) return {};
+  if (!describes_groups(store, options)) return {};
   const auto num_examples =
       static_cast<std::size_t>(std::ranges::count(pieces, false, &Piece::is_prefix));
   return {num_examples, store.info().groups->has_margins ? num_examples : 0,
@@ -63,8 +69,8 @@ GroupShape group_shape(const TokenStore& store, const MicroBatch& pieces,
 void fill_groups(const TokenStore& store, const MicroBatch& pieces,
                  const LossNormalization& normalization, const CollatorOptions& options,
                  PackedBatch& batch) {
+  if (!describes_groups(store, options)) return;
   const ExampleGroups* groups = store.groups();
-  if (groups == nullptr || options.as_plain) return;
   batch.has_groups = true;
   std::size_t next = 0;
   for (std::size_t p = 0; p < pieces.size(); ++p) {

@@ -45,7 +45,8 @@ struct PackedBatch {
   // first of its supervised rows in loss_index. The last ones are the ends. Else empty.
   std::span<std::int32_t> adapter_rows;
   std::span<std::int32_t> adapter_loss_rows;
-  // Of a store with groups, else empty (models/block/group_rows.h). E examples, without prefixes.
+  // Of groups that an objective reads, else empty (models/block/group_rows.h). E examples, without
+  // prefixes.
   bool has_groups = false;
   std::span<std::int64_t> group_num_rows;  // [E]
   std::span<std::int32_t> group_roles;     // [E]

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <thread>
 
 #include "framework/core/error.h"
@@ -63,10 +64,15 @@ std::int32_t GroupUnits::longest_length(const ExampleGroup& group) const {
   return longest;
 }
 
-// Each example but one saves the rows of the prefix.
+bool GroupUnits::are_turns() const {
+  return store_.info().groups->kind == GroupKind::kTurns;
+}
+
+// Each example but one saves the rows of the prefix. Turns share different numbers of tokens.
 std::int32_t GroupUnits::num_prefix_tokens(std::int64_t number) const {
   const ExampleGroup own = group(number);
   if (own.num_examples < 2) return 0;
+  if (are_turns()) return prefixes_of_turns(own).back();
   const std::int64_t saved = num_stored_tokens(own) - num_rows(static_cast<std::size_t>(number));
   return static_cast<std::int32_t>(saved / (own.num_examples - 1));
 }
@@ -97,16 +103,33 @@ void GroupUnits::find_prefixes() const {
   }
 }
 
+std::vector<std::int32_t> GroupUnits::prefixes_of_turns(const ExampleGroup& group) const {
+  std::vector<std::int32_t> prefixes(static_cast<std::size_t>(group.num_examples), 0);
+  if (!share_prefixes_) return prefixes;
+  std::ranges::transform(shared_with_last(store_, group), prefixes.begin(),
+                         [](std::int64_t shared) {
+                           return static_cast<std::int32_t>(std::max<std::int64_t>(0, shared - 1));
+                         });
+  return prefixes;
+}
+
 void GroupUnits::append_pieces(std::int64_t number, std::vector<Piece>& pieces) const {
   const ExampleGroup own = group(number);
-  const std::int32_t prefix = num_prefix_tokens(number);
+  const auto num_examples = static_cast<std::size_t>(own.num_examples);
+  const std::vector<std::int32_t> prefixes =
+      are_turns() ? prefixes_of_turns(own)
+                  : std::vector<std::int32_t>(num_examples, num_prefix_tokens(number));
   const ExampleCounts lengths = store_.lengths();
   bool with_previous = false;
-  if (prefix > 0) {
-    pieces.push_back({.example = own.first_example, .length = prefix, .is_prefix = true});
+  if (prefixes.back() > 0) {  // that of the last example is the longest
+    const auto last = static_cast<std::int64_t>(end_of(own)) - 1;
+    pieces.push_back({.example = are_turns() ? last : own.first_example,
+                      .length = prefixes.back(),
+                      .is_prefix = true});
     with_previous = true;
   }
   for (std::size_t e = first_of(own); e < end_of(own); ++e) {
+    const std::int32_t prefix = prefixes[e - first_of(own)];
     pieces.push_back({.example = static_cast<std::int64_t>(e),
                       .begin = prefix,
                       .length = lengths[e] - prefix,
@@ -123,14 +146,24 @@ std::string GroupUnits::describe(std::int64_t number) const {
                      own.first_example + own.num_examples - 1);
 }
 
+// Every example computes the rows of the prefix but one.
+std::int64_t GroupUnits::num_saved_rows(const ExampleGroup& group) const {
+  if (!share_prefixes_) return 0;
+  if (are_turns()) {
+    const std::vector<std::int32_t> prefixes = prefixes_of_turns(group);
+    return std::accumulate(prefixes.begin(), prefixes.end() - 1, std::int64_t{0});
+  }
+  const std::int64_t shared = num_shared_tokens(store_, group);
+  return (group.num_examples - 1) * std::max<std::int64_t>(0, shared - 1);
+}
+
 // Every thread finds the same number, so it does not matter which one writes it.
 std::int32_t GroupUnits::num_rows(std::size_t unit) const {
   const std::int32_t known = known_rows_[unit].load(std::memory_order_relaxed);
   if (known != kUnknown) return known;
   const ExampleGroup own = group(static_cast<std::int64_t>(unit));
-  const std::int64_t shared = share_prefixes_ ? num_shared_tokens(store_, own) : 0;
-  const std::int64_t saved = (own.num_examples - 1) * std::max<std::int64_t>(0, shared - 1);
-  const std::int32_t rows = checked_count(num_stored_tokens(own) - saved, *this, unit);
+  const std::int32_t rows =
+      checked_count(num_stored_tokens(own) - num_saved_rows(own), *this, unit);
   known_rows_[unit].store(rows, std::memory_order_relaxed);
   return rows;
 }

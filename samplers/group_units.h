@@ -35,7 +35,8 @@ class GroupUnits {
   std::int64_t num_stored_tokens(const ExampleGroup& group) const;
   std::int32_t longest_length(const ExampleGroup& group) const;  // of its examples
   // Number of tokens that are computed once: all that the examples share but the last one. The row
-  // of that one predicts the first token of each answer, so every example has its own.
+  // of that one predicts the first token of each answer, so every example has its own. Of a
+  // conversation they are those of its last turn that an earlier one shares.
   std::int32_t num_prefix_tokens(std::int64_t number) const;
   // Compares the tokens of all groups, with several threads. Plans that need the rows of all of
   // them call it first.
@@ -47,6 +48,11 @@ class GroupUnits {
   std::string describe(std::int64_t number) const;
 
  private:
+  bool are_turns() const;
+  // [turns of the group] The tokens of each that the shared prefix has.
+  std::vector<std::int32_t> prefixes_of_turns(const ExampleGroup& group) const;
+  std::int64_t num_saved_rows(const ExampleGroup& group) const;
+
   template <auto CountOf>
   class Counts final : public CountSource {
    public:

@@ -23,8 +23,9 @@ struct Piece {
   bool continues = false;
   // One segment with the previous piece: attention includes that piece and positions continue.
   bool joined = false;
-  // The tokens that the examples of a group share are a piece of its own, of the first example. The
-  // pieces after it with `after_prefix` see its rows, and their positions continue it.
+  // The tokens that the examples of a group share are a piece of its own. A piece after it with
+  // `after_prefix` sees as many of its rows as it has tokens before `begin`. Its positions continue
+  // there.
   bool is_prefix = false;
   bool after_prefix = false;
   // The piece is of the same group as the previous one, and so in its micro-batch.
@@ -54,7 +55,8 @@ void for_each_segment(std::span<const Piece> pieces, Visit&& visit) {
       segment.rows.end += pieces[end].length;
     }
     if (pieces[begin].is_prefix) prefix = segment.rows;
-    segment.prefix = {&prefix, pieces[begin].after_prefix ? std::size_t{1} : std::size_t{0}};
+    const RowRange seen{prefix.begin, prefix.begin + pieces[begin].begin};
+    segment.prefix = {&seen, pieces[begin].after_prefix ? std::size_t{1} : std::size_t{0}};
     visit(pieces.subspan(begin, end - begin), std::as_const(segment));
     begin = end;
   }

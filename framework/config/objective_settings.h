@@ -21,11 +21,17 @@ inline bool has_divergence(const ObjectiveSection& objective) {
 }
 
 // True when tokens that the examples of a group begin with are computed once. A group of `kto` is
-// one example, and padded examples share nothing.
-inline bool shares_prefixes(const Config& config) {
-  return config.batch.share_prefixes && trains_groups(config.objective) &&
+// one example, and padded examples share nothing. `has_groups`: of data.train. A run of next tokens
+// has them where a store holds turns.
+inline bool shares_prefixes(const Config& config, bool has_groups) {
+  return config.batch.share_prefixes && has_groups &&
          config.objective.kind != ObjectiveKind::kKto &&
          !traits_of(config.batch.strategy).pads_to_longest;
+}
+
+// The same where only the objective is known.
+inline bool shares_prefixes(const Config& config) {
+  return shares_prefixes(config, trains_groups(config.objective));
 }
 
 // Where these log-probabilities come from. Nothing: the loss has none.

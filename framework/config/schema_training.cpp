@@ -93,8 +93,9 @@ std::vector<Field> fields_of(BatchSection& s) {
           .means("`file`: the plan file (docs/strategies.md). Each of its steps has examples, or "
                  "their ranks and micro-batches as well."),
       flag("batch.share_prefixes", s.share_prefixes)
-          .means("Compute the tokens that all examples of a group begin with once, such as the "
-                 "prompt of a pair. Every answer attends to them. Losses do not change."),
+          .means("Compute once what the examples of a group begin with, such as the prompt of a "
+                 "pair or the earlier turns of a conversation. Every answer attends to it. Losses "
+                 "do not change."),
       choice("batch.cost", s.cost,
              {{"flops", CostSource::kFlops}, {"measured", CostSource::kMeasured}})
           .means("Cost that balances ranks: FLOPs of the model, or times measured before the first "

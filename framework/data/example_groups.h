@@ -15,14 +15,28 @@ enum class GroupKind : std::uint8_t {
   kPairs,     // a chosen and a rejected example, in this order
   kJudged,    // one example, desirable or undesirable
   kRollouts,  // one or more answers that a policy wrote for one prompt
+  kTurns,     // one or more turns of a conversation, each after its own prompt
 };
 
 // Values of the column group_role.
-enum class GroupRole : std::uint8_t { kChosen, kRejected, kDesirable, kUndesirable, kRollout };
+enum class GroupRole : std::uint8_t {
+  kChosen,
+  kRejected,
+  kDesirable,
+  kUndesirable,
+  kRollout,
+  kTurn
+};
 
 // True for examples that next-token training would learn. The others show what is worse.
 inline bool is_learned(GroupRole role) {
   return role != GroupRole::kRejected && role != GroupRole::kUndesirable;
+}
+
+// True for groups whose examples are compared or scored. Those of turns are examples of next-token
+// training that share rows and nothing else.
+inline bool is_of_objective(GroupKind kind) {
+  return kind != GroupKind::kTurns;
 }
 
 // `groups` of store.json.

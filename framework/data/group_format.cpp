@@ -14,9 +14,9 @@ namespace {
 
 using Json = ManifestReader::Json;
 
-constexpr std::array<const char*, 3> kKinds{"pairs", "judged", "rollouts"};
-constexpr std::array<const char*, 5> kRoles{"chosen", "rejected", "desirable", "undesirable",
-                                            "rollout"};
+constexpr std::array<const char*, 4> kKinds{"pairs", "judged", "rollouts", "turns"};
+constexpr std::array<const char*, 6> kRoles{"chosen",      "rejected", "desirable",
+                                            "undesirable", "rollout",  "turn"};
 constexpr std::size_t kMaxNameLength = 64;
 
 GroupKind kind_named(const ManifestReader& reader, const std::string& name) {
@@ -33,7 +33,9 @@ GroupKind kind_named(const ManifestReader& reader, const std::string& name) {
 std::string fault_of_bytes(std::span<const std::uint8_t> bytes, GroupKind kind) {
   constexpr std::ptrdiff_t kShown = 8;
   const auto wrong = std::ranges::find_if(bytes, [](auto byte) { return byte >= kRoles.size(); });
-  if (wrong != bytes.end()) return fmt::format("has the role {}, wanted 0..4", *wrong);
+  if (wrong != bytes.end()) {
+    return fmt::format("has the role {}, wanted 0..{}", *wrong, kRoles.size() - 1);
+  }
   // GroupRole is stored as uint8.
   const std::span roles(reinterpret_cast<const GroupRole*>(bytes.data()), bytes.size());
   const std::string fault = fault_of_roles(kind, roles);
@@ -77,9 +79,11 @@ GroupKind kind_of(GroupRole role) {
     case GroupRole::kUndesirable:
       return GroupKind::kJudged;
     case GroupRole::kRollout:
+      return GroupKind::kRollouts;
+    case GroupRole::kTurn:
       break;
   }
-  return GroupKind::kRollouts;
+  return GroupKind::kTurns;
 }
 
 bool has_role(GroupKind kind, GroupRole role) {
@@ -98,9 +102,11 @@ std::string fault_of_roles(GroupKind kind, std::span<const GroupRole> roles) {
     case GroupKind::kJudged:
       return are_of_kind && roles.size() == 1 ? "" : "wanted one, 2 (desirable) or 3 (undesirable)";
     case GroupKind::kRollouts:
+      return are_of_kind ? "" : "wanted at least one, each 4 (rollout)";
+    case GroupKind::kTurns:
       break;
   }
-  return are_of_kind ? "" : "wanted at least one, each 4 (rollout)";
+  return are_of_kind ? "" : "wanted at least one, each 5 (turn)";
 }
 
 std::string tensor_of_column(const std::string& name) {

@@ -16,7 +16,7 @@ namespace packtrain {
 
 inline constexpr std::size_t kMaxTokenColumns = 16;
 
-const char* name_of(GroupKind kind);  // "pairs", "judged", "rollouts"
+const char* name_of(GroupKind kind);  // "pairs", "judged", "rollouts", "turns"
 const char* name_of(GroupRole role);  // "chosen", ...
 std::optional<GroupRole> role_named(std::string_view name);
 // The kind of groups that have examples of this role.

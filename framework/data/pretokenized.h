@@ -7,9 +7,9 @@
 // value of all supervised tokens. Other keys and empty lines are ignored. A line has at most
 // kMaxLineBytes.
 // Or a line is one group (example_groups.h): {"chosen": EXAMPLE, "rejected": EXAMPLE}, or
-// {"desirable": EXAMPLE} and {"undesirable": EXAMPLE}, or {"rollouts": [EXAMPLE, ...]}. Each
-// EXAMPLE is such an object with labels. `margin`, a number, is optional for pairs and judged
-// answers. All lines have the form of the first one.
+// {"desirable": EXAMPLE} and {"undesirable": EXAMPLE}, or {"rollouts": [EXAMPLE, ...]}, or
+// {"turns": [EXAMPLE, ...]}. Each EXAMPLE is such an object with labels. `margin`, a number, is
+// optional for pairs and judged answers. All lines have the form of the first one.
 #pragma once
 
 #include <cstdint>

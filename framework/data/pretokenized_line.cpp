@@ -17,7 +17,8 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::string_view kMarginKey = "margin";
-constexpr std::string_view kRolloutsKey = "rollouts";  // a list of examples
+// Kinds whose name is the key of a list of examples.
+constexpr std::array kListed{GroupKind::kRollouts, GroupKind::kTurns};
 // Keys of one example each.
 constexpr std::array kKeyRoles{GroupRole::kChosen, GroupRole::kRejected, GroupRole::kDesirable,
                                GroupRole::kUndesirable};
@@ -62,7 +63,9 @@ PretokenizedForm form_of_line(std::string_view line) {
   try {
     const dom::object object = object_of(parser, padded, line);
     if (has_key(object, "input_ids")) return form;
-    if (has_key(object, kRolloutsKey)) form.kind = GroupKind::kRollouts;
+    for (const GroupKind kind : kListed) {
+      if (has_key(object, name_of(kind))) form.kind = kind;
+    }
     for (const GroupRole role : kKeyRoles) {
       if (form.kind || !has_key(object, name_of(role))) continue;
       form.kind = kind_of(role);
@@ -87,8 +90,8 @@ void PretokenizedLine::parse(std::string_view line) {
   margin_.reset();
   if (!form_.kind) {
     next_example().read(object);
-  } else if (*form_.kind == GroupKind::kRollouts) {
-    read_rollouts(object);
+  } else if (std::ranges::find(kListed, *form_.kind) != kListed.end()) {
+    read_list(object);
   } else {
     read_answers(object);
   }
@@ -100,26 +103,32 @@ PretokenizedExample& PretokenizedLine::next_example() {
   return examples_[num_examples_++];
 }
 
-void PretokenizedLine::read_rollouts(const Object& object) {
-  const auto value = value_of(object, kRolloutsKey);
-  if (!value) fail_line("lacks the key 'rollouts', which the first line has");
+// Rollouts follow the same prompt, and each turn its own.
+void PretokenizedLine::read_list(const Object& object) {
+  const bool are_turns = *form_.kind == GroupKind::kTurns;
+  const std::string_view key = name_of(*form_.kind);
+  const auto value = value_of(object, key);
+  if (!value) fail_line(fmt::format("lacks the key '{}', which the first line has", key));
   dom::array list;
   if (value->get(list)) {
-    fail_line(fmt::format("'{}' is {:.80}, wanted a list of objects", kRolloutsKey,
-                          simdjson::to_string(*value)));
+    fail_line(
+        fmt::format("'{}' is {:.80}, wanted a list of objects", key, simdjson::to_string(*value)));
   }
   for (const dom::element element : list) {
-    const std::string name = fmt::format("{}[{}]", kRolloutsKey, num_examples_);
+    const std::string name = fmt::format("{}[{}]", key, num_examples_);
     const PretokenizedExample& example = read_member(element, name);
-    roles_.push_back(GroupRole::kRollout);
-    if (!has_same_prompt(examples_[0], example)) {
+    roles_.push_back(are_turns ? GroupRole::kTurn : GroupRole::kRollout);
+    if (!are_turns && !has_same_prompt(examples_[0], example)) {
       fail_line(
           fmt::format("the prompts of '{}[0]' and '{}' (the ids before the first label) "
                       "differ",
-                      kRolloutsKey, name));
+                      key, name));
     }
   }
-  if (roles_.empty()) fail_line("'rollouts' is an empty list, wanted at least one answer");
+  if (roles_.empty()) {
+    fail_line(fmt::format("'{}' is an empty list, wanted at least one {}", key,
+                          are_turns ? "turn" : "answer"));
+  }
 }
 
 void PretokenizedLine::read_answers(const Object& object) {

@@ -45,7 +45,7 @@ class PretokenizedLine {
   using Object = simdjson::dom::object;
 
   PretokenizedExample& next_example();
-  void read_rollouts(const Object& object);
+  void read_list(const Object& object);
   void read_answers(const Object& object);  // pairs and judged answers
   const PretokenizedExample& read_member(const simdjson::dom::element& value,
                                          std::string_view name);

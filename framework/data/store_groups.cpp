@@ -24,9 +24,11 @@ const char* meaning_of(GroupKind kind) {
     case GroupKind::kJudged:
       return "desirable and undesirable answers";
     case GroupKind::kRollouts:
+      return "answers of a policy";
+    case GroupKind::kTurns:
       break;
   }
-  return "answers of a policy";
+  return "turns of conversations";
 }
 
 // Number of values that both begin with, at most `most`. Comparing bytes of blocks takes a fraction
@@ -71,9 +73,27 @@ std::int64_t num_shared_tokens(const TokenStore& store, const ExampleGroup& grou
   return std::max<std::int64_t>(shared, 0);
 }
 
+std::vector<std::int64_t> shared_with_last(const TokenStore& store, const ExampleGroup& group) {
+  std::vector<std::int64_t> shared;
+  const std::int64_t last = group.first_example + group.num_examples - 1;
+  const auto ids_of_last = store.input_ids(last);
+  const std::int64_t most_of_last =
+      num_before_learned(store.loss_mask(last), std::ssize(ids_of_last) - 1);
+  std::int64_t longest = 0;
+  for (std::int64_t e = group.first_example; e < last; ++e) {
+    const auto ids = store.input_ids(e);
+    const std::int64_t most = std::min<std::int64_t>(most_of_last, std::ssize(ids) - 1);
+    const std::int64_t equal = num_equal(ids.data(), ids_of_last.data(), most);
+    shared.push_back(equal < 1 ? 0 : num_before_learned(store.loss_mask(e), equal));
+    longest = std::max(longest, shared.back());
+  }
+  shared.push_back(longest);
+  return shared;
+}
+
 void check_is_plain(const TokenStore& store, std::string_view key) {
   const StoreInfo& info = store.info();
-  if (info.groups) {
+  if (info.groups && is_of_objective(info.groups->kind)) {
     throw Error(
         ErrorCategory::kData,
         fmt::format("{}: {} holds groups of the kind '{}' ({}), wanted a store of plain "

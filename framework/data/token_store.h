@@ -12,7 +12,7 @@
 // Stores of groups (example_groups.h) have `groups` in store.json. They have more tensors.
 //   Groups: group_offsets int64 [num_groups + 1], each group's first example in the shard.
 //   Optional: margin float32 [num_groups]. Examples: group_role uint8 [num_examples].
-//   Pairs have two examples, judged answers one, rollouts one or more.
+//   Pairs have two examples, judged answers one, rollouts and turns one or more.
 // `token_columns` in store.json is an optional list of names. Each has a tensor token.NAME float32
 // [num_tokens]. `requires` names `groups` and `token_columns` where they are present.
 // `loss_weights` in store.json is an optional list of numbers: entry m is the loss weight of a

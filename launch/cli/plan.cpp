@@ -185,8 +185,8 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const Assumed assumed = assume(config, decoder, arguments.devices);
   FittedConfig fitted = fit_config(config, decoder, assumed, store);
-  const PlanOptions options =
-      plan_options(config, decoder, assumed.device.ranks.num_ranks, fitted.budget.tokens);
+  const PlanOptions options = plan_options(config, decoder, assumed.device.ranks.num_ranks,
+                                           fitted.budget.tokens, store->groups() != nullptr);
   const PlanSummaryOptions survey = plan_summary_options(options, decoder);
 
   const auto begin = std::chrono::steady_clock::now();

@@ -77,7 +77,8 @@ def encoding_options(arguments) -> EncodingOptions:
     limits = LengthLimits(arguments.min_length or 1, arguments.max_length or MAX_LENGTH,
                           arguments.too_long or "refuse")
     return EncodingOptions(arguments.end_token, arguments.no_end_token,
-                           arguments.special_tokens_in_data, limits, arguments.only_chosen)
+                           arguments.special_tokens_in_data, limits, arguments.only_chosen,
+                           arguments.group_turns)
 
 
 def print_store(store: dict):

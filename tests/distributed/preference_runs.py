@@ -50,14 +50,28 @@ def rollouts(numbers):
     return {"rollouts": members}
 
 
-MAKERS = {"pairs": pair, "judged": judged, "rollouts": rollouts}
+def turns(numbers):
+    """A conversation. Prompts grow from turn to turn; some follow thoughts that later ones lack."""
+    members, common = [], prompt_of(numbers)
+    for _ in range(numbers.randrange(1, 6)):
+        thoughts = answer_of(numbers, 300) if numbers.random() < 0.4 else []
+        members.append(example(common + thoughts, answer_of(numbers, 200)))
+        common = common + prompt_of(numbers)
+    return {"turns": members}
+
+
+MAKERS = {"pairs": pair, "judged": judged, "rollouts": rollouts, "turns": turns}
 
 
 def make_store(folder, name, kind, count, seed):
     numbers = random.Random(seed)
-    lines = folder / f"{name}.jsonl"
-    lines.write_text("".join(json.dumps(MAKERS[kind](numbers)) + "\n" for _ in range(count)))
     columns = ["--token-column", "advantage", "--token-column", "old_log_prob"] if kind == "rollouts" else []
+    return write_store(folder, name, [MAKERS[kind](numbers) for _ in range(count)], *columns)
+
+
+def write_store(folder, name, values, *columns):
+    lines = folder / f"{name}.jsonl"
+    lines.write_text("".join(json.dumps(value) + "\n" for value in values))
     subprocess.run([PROGRAM, "prepare", "--pretokenized", str(lines), "--vocab-size", "512", *columns,
                     "--out", str(folder / name)], check=True, capture_output=True, text=True)
     return folder / name
@@ -66,7 +80,7 @@ def make_store(folder, name, kind, count, seed):
 def make_stores(folder):
     """{kind: (store to train on, store to evaluate on)}"""
     return {kind: (make_store(folder, f"{kind}-train", kind, 60, 1), make_store(folder, f"{kind}-held", kind, 17, 2))
-            for kind in MAKERS}
+            for kind in ("pairs", "judged", "rollouts")}
 
 
 def settings(stores, objective):

@@ -53,7 +53,8 @@ Surveyed survey(const Config& config, const RankHosts& hosts) {
   require_common_budget(config);
   const TokenBudget budget =
       assumed_token_budget(config, decoder, assume_device(config, decoder, hosts));
-  const PlanOptions options = plan_options(config, decoder, hosts.num_ranks, budget.tokens);
+  const PlanOptions options =
+      plan_options(config, decoder, hosts.num_ranks, budget.tokens, store->groups() != nullptr);
   const Planner planner(*store, options);
   PlanSummary figures(plan_summary_options(options, decoder));
   const std::int64_t num_first = planner.num_steps(1, config.run.max_steps);

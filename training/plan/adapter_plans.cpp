@@ -27,7 +27,8 @@ AdapterPlans join_adapter_plans(const PlanOptions& options, const DecoderConfig&
     const TokenStore& store = *adapters.stores[a];
     const Config& own = adapters.configs[a];
     PlanOptions own_options =
-        plan_options(own, decoder, options.num_ranks, options.max_tokens_per_micro_batch);
+        plan_options(own, decoder, options.num_ranks, options.max_tokens_per_micro_batch,
+                     store.groups() != nullptr);
     own_options.order_version = options.order_version;
     auto planner = std::make_unique<Planner>(store, own_options);
     joined.num_steps.push_back(count_steps(*planner, own.run));

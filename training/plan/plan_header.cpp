@@ -225,7 +225,10 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
   // Steps of tokens count the rows that are computed, and orders by length compare them.
   const bool reads_rows =
       options.global_batch_tokens > 0 || options.order == OrderKind::kGroupByLength;
-  if (trains_groups(config.objective) && reads_rows) {
+  // Whether a run of next tokens has groups is not known here. Only false would be a change of it.
+  const bool may_share =
+      trains_groups(config.objective) || options.share_prefixes || !config.batch.share_prefixes;
+  if (may_share && reads_rows) {
     settings.emplace_back("batch.share_prefixes", options.share_prefixes ? "true" : "false");
   }
   if (options.plan_file != nullptr) {

@@ -8,9 +8,11 @@
 #include "training/setup/store_kind.h"
 
 namespace packtrain {
+
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
-                         std::int64_t max_tokens_per_micro_batch) {
-  require_shareable_rows(decoder, shares_prefixes(config), "the model");
+                         std::int64_t max_tokens_per_micro_batch, bool has_groups) {
+  const bool shares = shares_prefixes(config, has_groups);
+  require_shareable_rows(decoder, shares, "the model");
   PlanOptions options;
   options.strategy = config.batch.strategy;
   options.order = config.batch.order;
@@ -27,7 +29,7 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   if (traits_of(options.strategy).has_plan_file) {
     options.plan_file = PlanFile::open(config.batch.plan_file);
   }
-  options.share_prefixes = shares_prefixes(config);
+  options.share_prefixes = shares;
   options.max_tokens_per_micro_batch = max_tokens_per_micro_batch;
   options.seed = config.run.seed;
   options.num_ranks = num_ranks;
@@ -35,6 +37,12 @@ PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int
   options.cost.quadratic = training_flops(decoder, 0.0, 1.0);
   options.cost.span = attention_span(attention_patterns(decoder));
   return options;
+}
+
+PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                         std::int64_t max_tokens_per_micro_batch) {
+  return plan_options(config, decoder, num_ranks, max_tokens_per_micro_batch,
+                      trains_groups(config.objective));
 }
 
 PlanSummaryOptions plan_summary_options(const PlanOptions& plan, const DecoderConfig& decoder) {

@@ -15,6 +15,10 @@ namespace packtrain {
 // before batching count in this way. A step then has that many tokens. With file it opens the plan
 // file and throws the errors of PlanFile::open().
 // `max_tokens_per_micro_batch`: the configured budget or the one found (token_budget.h).
+// `has_groups`: of the store. Without it they are those of a store that objective.kind asks for,
+// plain for next_token.
+PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
+                         std::int64_t max_tokens_per_micro_batch, bool has_groups);
 PlanOptions plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
                          std::int64_t max_tokens_per_micro_batch);
 

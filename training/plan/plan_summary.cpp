@@ -20,10 +20,14 @@ struct MicroBatchWork {
   std::int64_t max_unit_rows = 0;  // of one sequence or group
 };
 
-// Rows of its prefix that the examples of a group but one do not compute.
+// Rows of its prefix that the examples of a group see and do not compute.
 std::int64_t saved_rows(std::span<const Piece> unit) {
-  const Piece& first = unit.front();
-  return first.is_prefix ? first.length * (std::ssize(unit) - 2) : 0;
+  std::int64_t saved = 0;
+  for (const Piece& piece : unit) {
+    if (piece.is_prefix) saved -= piece.length;
+    if (piece.after_prefix) saved += piece.begin;
+  }
+  return saved;
 }
 
 MicroBatchWork work_of(const MicroBatch& pieces, const PlanSummaryOptions& options) {

@@ -60,11 +60,11 @@ std::int64_t largest_divisible(const StepPlan& plan, bool pad_to_longest) {
 
 // All ranks read the file of batch.strategy: file. Each throws the error of one that cannot.
 PlanOptions agreed_plan_options(const Config& config, const DecoderConfig& decoder, int num_ranks,
-                                std::int64_t max_tokens, World& world) {
+                                std::int64_t max_tokens, bool has_groups, World& world) {
   std::optional<PlanOptions> options;
   std::optional<Error> failure;
   try {
-    options = plan_options(config, decoder, num_ranks, max_tokens);
+    options = plan_options(config, decoder, num_ranks, max_tokens, has_groups);
   } catch (const Error& error) {
     failure = error;
   }
@@ -119,7 +119,8 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   mesh_ = make_process_mesh(world, found.num_ranks);
   const int num_ranks = mesh_.data_parallel_size();
   const RunMemory memory = choose_run_memory(config_, decoder, store, resumed, device, world);
-  PlanOptions options = agreed_plan_options(config, decoder, num_ranks, memory.max_tokens, world);
+  PlanOptions options = agreed_plan_options(config, decoder, num_ranks, memory.max_tokens,
+                                            store.groups() != nullptr, world);
   require_same_plan_file(options, world);
   const std::string fingerprint =
       share_fingerprint(store, world.local_rank(), world.host(), world.control());

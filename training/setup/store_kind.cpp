@@ -20,6 +20,7 @@ struct WantedKind {
 };
 
 constexpr std::array kWanted = {
+    WantedKind{ObjectiveKind::kNextToken, "next_token", GroupKind::kTurns},  // and plain examples
     WantedKind{ObjectiveKind::kDpo, "dpo", GroupKind::kPairs},
     WantedKind{ObjectiveKind::kIpo, "ipo", GroupKind::kPairs},
     WantedKind{ObjectiveKind::kOrpo, "orpo", GroupKind::kPairs},

@@ -10,8 +10,8 @@
 namespace packtrain {
 
 // Pairs for dpo, ipo, orpo, simpo and cpo; judged answers for kto; rollouts for policy; plain
-// examples for next_token. Throws Error(kData) for another store, with its folder and kind. `key`:
-// the configuration key that names the store.
+// examples and turns for next_token. Throws Error(kData) for another store, with its folder and
+// kind. `key`: the configuration key that names the store.
 void check_store_kind(const TokenStore& store, ObjectiveKind kind, std::string_view key);
 
 // Throws Error(kConfig) if rows are shared (`shares`) and the decoder's rotary positions depend on

@@ -13,6 +13,7 @@
 #include "framework/core/error.h"
 #include "framework/data/joined_store.h"
 #include "framework/data/mixture.h"
+#include "framework/data/turn_store.h"
 #include "parallel/communicators/collectives.h"
 #include "training/setup/store_kind.h"
 
@@ -107,6 +108,12 @@ void resolve_shares(const DataSection& data, std::vector<StorePart>& parts) {
   }
 }
 
+void match_turns_of(std::vector<StorePart>& parts) {
+  std::vector<std::unique_ptr<TokenStore>*> stores;
+  for (StorePart& part : parts) stores.push_back(&part.store);
+  match_turns(std::move(stores));
+}
+
 }  // namespace
 
 std::unique_ptr<TokenStore> open_training_store(const Config& config) {
@@ -117,6 +124,7 @@ std::unique_ptr<TokenStore> open_training_store(const Config& config) {
     parts.push_back({TokenStore::open(store.path), store.repeats, store.loss_weight});
     check_store_kind(*parts.back().store, config.objective.kind, "data.train");
   }
+  match_turns_of(parts);
   if (!data.train.empty()) resolve_shares(data, parts);
   return join_stores(std::move(parts));
 }
@@ -125,9 +133,13 @@ TrainingStores open_training_stores(const Config& config) {
   TrainingStores stores{adapter_configs(config), nullptr, {}};
   std::vector<StorePart> parts;
   for (const Config& own : stores.configs) parts.push_back({open_training_store(own)});
+  match_turns_of(parts);
   stores.all = join_stores(std::move(parts));
   if (stores.configs.size() == 1) return stores;
+  std::vector<std::unique_ptr<TokenStore>*> own_stores;
   for (const Config& own : stores.configs) stores.own.push_back(open_training_store(own));
+  for (auto& store : stores.own) own_stores.push_back(&store);
+  match_turns(std::move(own_stores));
   return stores;
 }
 

@@ -14,7 +14,8 @@
 
 namespace packtrain {
 
-// Opens data.train. Several stores are joined (framework/data/joined_store.h). Throws Error(kData),
+// Opens data.train. Several stores are joined (framework/data/joined_store.h), plain ones as groups
+// of one where another holds turns (framework/data/turn_store.h). Throws Error(kData),
 // also for stores that objective.kind does not read (store_kind.h), and Error(kConfig) when a store
 // is named twice.
 std::unique_ptr<TokenStore> open_training_store(const Config& config);

@@ -93,9 +93,10 @@ class Isolation {
     ++result.num_cases;
     const std::size_t end = end_of_group(prefix);
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      if (p < prefix || p >= end) {
+      const bool sees = p > prefix && p < end && pieces_[p].after_prefix;
+      if (!sees) {
         expect_unmoved(p, after, what, result);
-      } else if (p > prefix && move_of(p, after) == 0) {
+      } else if (move_of(p, after) == 0) {
         result.fail(fmt::format("changing {} did not move the loss of {}, which shares them, in {}",
                                 what, describe(pieces_[p], subject_.store), place()));
       }

@@ -97,10 +97,10 @@ class Verification {
         choose_shard_size(config_, source_.decoder, *device_.device, world).num_ranks;
     mesh_ = make_process_mesh(world, *config_.parallel.shard_size);
     const TokenBudget budget = token_budget(config_, source_.decoder, *device_.device, world);
-    auto plans = first_plans(
-        config_, *store_,
-        plan_options(config_, source_.decoder, mesh_.data_parallel_size(), budget.tokens),
-        options.num_steps);
+    auto plans = first_plans(config_, *store_,
+                             plan_options(config_, source_.decoder, mesh_.data_parallel_size(),
+                                          budget.tokens, store_->groups() != nullptr),
+                             options.num_steps);
     const auto planned = [&](std::int64_t step) {
       return plans.at(static_cast<std::size_t>(step));
     };

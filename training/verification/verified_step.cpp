@@ -53,7 +53,7 @@ PlannedRows rows_at_least(const MicroBatch& pieces, std::int64_t at_least) {
     planned.first_row.push_back(planned.num_rows);
     if (piece.is_prefix) prefix = {planned.num_rows, planned.num_rows + piece.length};
     auto& of_piece = planned.prefixes.emplace_back();
-    if (piece.after_prefix) of_piece.push_back(prefix);
+    if (piece.after_prefix) of_piece.push_back({prefix.begin, prefix.begin + piece.begin});
     planned.num_rows += std::max<std::int64_t>(at_least, piece.length);
   }
   return planned;

@@ -111,7 +111,7 @@ const std::array kDamages{
     Damage{"unknown_role",
            {},
            [](auto&, Mask& roles, Values&) { roles[1] = 9; },
-           "example 0: has the role 9, wanted 0..4"},
+           "example 0: has the role 9, wanted 0..5"},
     Damage{"three_in_a_group",
            {},
            [](auto& offsets, Mask&, Values&) { offsets[1] = 3; },

@@ -75,6 +75,19 @@ TEST(PretokenizedGroups, AListOfRolloutsALineIsAGroupOfAnySize) {
   EXPECT_EQ(copy(store->token_column(1, 0)), (std::vector<float>{0, 0, 1, 2}));
 }
 
+TEST(PretokenizedGroups, AListOfTurnsALineIsAConversationWithAPromptForEach) {
+  const TemporaryFolder folder;
+  prepare(folder,
+          "{\"turns\": [{\"input_ids\":[1,2,3],\"loss_mask\":[0,0,1]},"
+          "{\"input_ids\":[1,2,4,5],\"labels\":[-100,-100,-100,5]}]}\n");
+  const auto store = TokenStore::open(folder / "store");
+  store->check_all(0, 1);
+  EXPECT_EQ(store->info().groups->kind, GroupKind::kTurns);
+  EXPECT_EQ(store->groups()->group(0).num_examples, 2);
+  EXPECT_EQ(store->groups()->role(1), GroupRole::kTurn);
+  EXPECT_EQ(copy(store->loss_mask(1)), (Mask{0, 0, 0, 1}));
+}
+
 TEST(PretokenizedColumns, AreReadUnderTheNamesThatAreGiven) {
   const TemporaryFolder folder;
   const std::string line =

@@ -70,4 +70,14 @@ inline StoreInfo write_rollouts(const std::string& folder, std::int64_t max_shar
   return writer->finish();
 }
 
+// Two conversations, of three turns and of one.
+inline StoreInfo write_turns(const std::string& folder, std::int64_t max_shard_tokens = 1000) {
+  constexpr GroupRole kTurn = GroupRole::kTurn;
+  const auto writer =
+      StoreWriter::create(folder, info_of_groups(GroupKind::kTurns), false, max_shard_tokens);
+  add_members(*writer, {{{1, 2, 3}, kTurn}, {{1, 2, 4, 5}, kTurn}, {{1, 6, 7}, kTurn}});
+  add_members(*writer, {{{8, 9, 3}, kTurn}});
+  return writer->finish();
+}
+
 }  // namespace packtrain::test

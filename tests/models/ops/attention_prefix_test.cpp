@@ -45,12 +45,18 @@ Parts turns() {
   return {{40}, {25}, {30, {{0, 40}}}, {17, {{0, 40}}}, {21, {{0, 40}, {65, 95}}}};
 }
 
+// Branches that see the first rows of a prefix, and one that sees all of it.
+Parts conversation() {
+  return {{90}, {12, {{0, 20}}}, {30, {{0, 64}}}, {9, {{0, 65}}}, {21, {{0, 90}}}};
+}
+
 std::vector<Parts> all_parts() {
   return {group(0, 40, {30, 25}),
           group(0, 64, {3, 80, 1, 128, 17, 1, 200, 64}),
           group(0, 1, {1, 1}),
           mixture(),
           turns(),
+          conversation(),
           group(0, 300, {1})};
 }
 

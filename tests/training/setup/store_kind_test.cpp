@@ -31,6 +31,7 @@ TEST(StoreKind, EachObjectiveReadsItsOwn) {
   EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kRollouts), Kind::kPolicy, "data.train"));
   const test::MemoryStore plain({{{1, 2}, {0, 1}}});
   EXPECT_NO_THROW(check_store_kind(plain, Kind::kNextToken, "data.train"));
+  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kTurns), Kind::kNextToken, "data.train"));
 }
 
 TEST(StoreKind, AnotherOneIsRefusedWithBothNames) {
@@ -52,6 +53,9 @@ TEST(StoreKind, TheAdviceNamesTheObjectivesThatReadTheStore) {
   EXPECT_EQ(advice(store_of(GroupKind::kPairs), Kind::kKto),
             "Name a store of the kind 'judged' (docs/preferences.md), or set objective.kind to "
             "dpo, ipo, orpo, simpo or cpo.");
+  EXPECT_EQ(advice(store_of(GroupKind::kTurns), Kind::kPolicy),
+            "Name a store of the kind 'rollouts' (docs/preferences.md), or set objective.kind to "
+            "next_token.");
   EXPECT_NE(advice(store_of(GroupKind::kPairs), Kind::kNextToken).find("objective.kind"),
             std::string::npos);
 }

@@ -111,12 +111,68 @@ void write_pairs(const std::string& folder, int count, std::size_t rejected) {
   writer->finish();
 }
 
+// A conversation of two turns.
+void write_turns(const std::string& folder) {
+  StoreInfo info;
+  info.vocab_size = 10;
+  info.sources = {"chats"};
+  info.groups = GroupInfo{GroupKind::kTurns, 0, false};
+  const auto writer = StoreWriter::create(folder, info, true);
+  const std::vector<std::int32_t> first = {1, 2, 3};
+  const std::vector<std::int32_t> second = {1, 2, 4, 5};
+  const std::vector<std::uint8_t> mask = {0, 0, 0, 1};
+  const std::vector<GroupMember> members = {
+      {{first, std::span(mask).subspan(1), 0}, GroupRole::kTurn},
+      {{second, mask, 0}, GroupRole::kTurn}};
+  writer->add_group(members, std::nullopt);
+  writer->finish();
+}
+
+void write_plain(const std::string& folder, int count) {
+  StoreInfo info;
+  info.vocab_size = 10;
+  info.sources = {"web"};
+  const auto writer = StoreWriter::create(folder, info, true);
+  const std::vector<std::int32_t> ids = {1, 2, 3};
+  const std::vector<std::uint8_t> mask = {0, 1, 1};
+  for (int e = 0; e < count; ++e) writer->add({ids, mask, 0});
+  writer->finish();
+}
+
 Config config_of(std::vector<TrainStore> stores) {
   Config config;
   config.objective.kind = ObjectiveKind::kDpo;
   config.data.train = std::move(stores);
   config.data.max_length = 100;
   return config;
+}
+
+TEST(TurnMixture, APlainStoreHasAGroupOfEachExample) {
+  const test::TemporaryFolder folder;
+  write_turns(folder / "turns");
+  write_plain(folder / "plain", 6);
+  Config config =
+      config_of({{.path = folder / "turns"}, {.path = folder / "plain", .repeats = 0.5}});
+  config.objective.kind = ObjectiveKind::kNextToken;
+  const auto store = open_training_store(config);
+  EXPECT_EQ(store->info().groups->kind, GroupKind::kTurns);
+  EXPECT_EQ(store->info().groups->num_groups, 1 + 3);
+  EXPECT_EQ(store->info().num_examples, 2 + 3);
+}
+
+TEST(TurnMixture, StoresOfSeveralAdaptersAreOfOneKind) {
+  const test::TemporaryFolder folder;
+  write_turns(folder / "turns");
+  write_plain(folder / "plain", 6);
+  Config config = config_of({});
+  config.objective.kind = ObjectiveKind::kNextToken;
+  config.adapter.kind = AdapterKind::kLora;
+  for (const char* name : {"plain", "turns"}) {
+    config.adapters.push_back({name, {{"data.train", folder / name}}});
+  }
+  const TrainingStores stores = open_training_stores(config);
+  EXPECT_EQ(stores.all->info().groups->num_groups, 6 + 1);
+  EXPECT_EQ(stores.of(0).info().groups->kind, GroupKind::kTurns);
 }
 
 // Pairs of 6 and of 18 tokens: three of the first weigh as much as one of the second.

@@ -83,6 +83,9 @@ def add_chat_arguments(parser: Parser):
     chat.add_argument("--also-train-on", action="append", default=[], metavar="ROLE",
                       choices=["tool", "user", "system"],
                       help="learn the messages of this role too: tool, user or system (repeatable)")
+    chat.add_argument("--group-turns", action="store_true",
+                      help="with --train-on each-turn: the examples of a conversation are a group, which "
+                           "is trained together; what they share is computed once")
     chat.add_argument("--left-out-parts", choices=["refuse", "count"], default="refuse",
                       help="what to do with a conversation of which the chat template leaves out a "
                            "part: it is a bad line (default), or taken as it is and counted")
@@ -239,6 +242,8 @@ def parse_arguments(program: str):
         value = getattr(arguments, name)
         if value is not None and value < least:
             parser.error(f"--{name.replace('_', '-')} is {value}, wanted at least {least}")
+    if arguments.group_turns and arguments.train_on != "each-turn":
+        parser.error("--group-turns needs --train-on each-turn, which makes an example of each turn")
     if arguments.max_bad_fraction is None:
         arguments.max_bad_fraction = 0.001
     elif not (arguments.skip_bad_lines and 0.0 <= arguments.max_bad_fraction <= 1.0):

@@ -58,7 +58,8 @@ SENTENCES = {
         "--max-length to keep them.",
     "copied_tokens":
         "Tokens that --train-on each-turn repeats, as the beginnings of later examples: {n}. Training "
-        "takes longer for them; --train-on assistant repeats none, where the template allows it.",
+        "takes longer for them. --train-on assistant repeats none, where the template allows it; --group-turns "
+        "computes most of them once.",
     "rounded_weights":
         "Weights of messages that were rounded to two decimals: {n}. A store holds hundredths.",
     OVERLAPS:

@@ -10,7 +10,8 @@ from packtrain_tools.chat.mask import ChatMask, Rendered
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.chat_rows import ChatRows
 from packtrain_tools.prepare.contents import group_of
-from packtrain_tools.prepare.examples import Examples, GroupColumns, make_examples
+from packtrain_tools.prepare.examples import (Examples, GroupColumns, as_groups, begins_of, columns_of_turns,
+                                              make_examples)
 from packtrain_tools.prepare.lengths import LengthLimits, Shortener, TooLong
 from packtrain_tools.prepare.loss_weights import is_rounded
 from packtrain_tools.prepare.preference_rows import (GroupRow, PreferenceRows, chosen_of, columns_of_groups,
@@ -44,6 +45,7 @@ class EncodingOptions:
     special_in_data: str = "token"  # or plain, or refuse
     limits: LengthLimits = LengthLimits()
     only_chosen: bool = False  # of preferences: plain examples of the chosen or desirable answers
+    group_turns: bool = False  # the examples of each record are a group
 
 
 @dataclass(slots=True)
@@ -276,6 +278,8 @@ class Encoder:
         batch.rows.append((number, row))
 
     def _members(self, batch: _Batch) -> GroupColumns | None:
+        if self._options.group_turns:
+            return columns_of_turns(len(batch.rows))
         if self._rollout_columns:
             return columns_of_rollouts(batch.rollouts, self._rollout_columns)
         return columns_of_groups(batch.groups) if batch.groups else None
@@ -287,6 +291,8 @@ class Encoder:
                                  [records[number].file.source for number, _ in batch.rows],
                                  [groups[number] for number, _ in batch.rows],
                                  self._members(batch))
+        if self._options.group_turns:
+            examples = as_groups(examples, begins_of([number for number, _ in batch.rows]))
         return EncodedChunk(examples, [(records[number], batch.bad[number])
                                        for number in sorted(batch.bad)], len(records),
                             batch.num_skipped, num_read_bytes, dict(+batch.counts))

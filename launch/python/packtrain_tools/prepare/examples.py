@@ -8,6 +8,7 @@ import numpy as np
 
 NO_ROLE = 255  # of plain examples; other roles are those of sources/documents.py
 REJECTED = 1
+TURN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,17 @@ def as_groups(examples: Examples, begins: np.ndarray) -> Examples:
     """The same examples as the groups that `begins`, bool [num_examples], divides them into. Each was a group
     of its own."""
     return replace(examples, begins=begins, digests=_joined(examples.digests, begins))
+
+
+def columns_of_turns(number: int) -> GroupColumns:
+    """Of `number` turns of conversations."""
+    return GroupColumns([TURN] * number, [0.0] * number, [0.0] * number, {})
+
+
+def begins_of(numbers: list[int]) -> np.ndarray:
+    """bool [len(numbers)]: where a number differs from the one before it."""
+    found = np.array(numbers, np.int64)
+    return np.append(np.ones(min(1, len(found)), bool), found[1:] != found[:-1])
 
 
 def group_hash(contents: bytes) -> int:

@@ -10,15 +10,16 @@ from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB
 
 
 def find_groups(arguments, formats: list[FileFormat]) -> dict | None:
-    """`kind`, `has_margins` and `token_columns` of the store, None for a plain one. Rollouts have
-    `from_rewards` too: how advantages are computed, "" where they are given. Raises ToolError for sources that
-    no one store can hold, and for options that do not fit preferences."""
+    """`kind`, `has_margins` and `token_columns` of the store, None for a plain one. Conversations are groups of
+    turns on request alone. Rollouts have `from_rewards` too: how advantages are computed, "" where they are
+    given. Raises ToolError for sources that no one store can hold, and for options that do not fit
+    preferences."""
     kinds = {form.name if form.name in PREFERENCES else "plain" for form in formats}
     if arguments.only_chosen and "rollouts" in kinds:
         raise ToolError("--only-chosen does not fit rollouts: none of them was chosen",
                         "--format prompt-completion learns all of them.", CONFIG)
     if arguments.only_chosen or kinds == {"plain"}:
-        return None
+        return {"kind": "turns", "has_margins": False, "token_columns": []} if arguments.group_turns else None
     if len(kinds) > 1:
         found = " and ".join(f"'{kind}'" for kind in sorted(kinds))
         raise ToolError(f"the sources have examples of the kinds {found}, and a store has one kind",
@@ -74,5 +75,6 @@ def groups_text(store: dict) -> str:
     if groups is None:
         return ""
     margins = ", with margins" if groups["has_margins"] else ""
-    names = {"pairs": "pairs", "judged": "judged answers", "rollouts": "prompts with their rollouts"}
+    names = {"pairs": "pairs", "judged": "judged answers", "rollouts": "prompts with their rollouts",
+             "turns": "conversations"}
     return f", {groups['num_groups']:,} {names[groups['kind']]}{margins}"

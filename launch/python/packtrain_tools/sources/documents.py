@@ -37,6 +37,7 @@ class Role(enum.IntEnum):
     DESIRABLE = 2
     UNDESIRABLE = 3
     ROLLOUT = 4
+    TURN = 5
 
 
 @dataclass(frozen=True, slots=True)
