@@ -1,4 +1,4 @@
-"""Random pairs and rollouts as lines of `packtrain prepare --pretokenized`, and stores of them."""
+"""Random pairs, rollouts and conversations as lines of `packtrain prepare --pretokenized`, and stores of them."""
 
 import json
 import math
@@ -57,6 +57,22 @@ def write_groups(path, draw, count, vocab_size, kind, seed=1):
                 group = {"rollouts": [_example(prompt, answer, columns | {"advantage": generator.gauss(0, 1)})
                                       for answer in drawn]}
             print(json.dumps(group, separators=(",", ":")), file=file)
+    return path
+
+
+def write_conversations(path, count, turns, lengths, vocab_size, seed=1):
+    """Writes `count` conversations of `turns` turns. `lengths`: tokens of a question, of the thoughts before an answer,
+    which later turns do not have, and of the answer."""
+    generator = random.Random(seed)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(count):
+            history, members = [], []
+            for _ in range(turns):
+                question, thoughts, answer = (generator.choices(range(2, vocab_size), k=length) for length in lengths)
+                members.append(_example(history + question, thoughts + answer))
+                history = history + question + answer
+            print(json.dumps({"turns": members}, separators=(",", ":")), file=file)
     return path
 
 

@@ -49,7 +49,19 @@ def test_the_ratio_is_that_of_groups_a_second_and_missing_where_a_side_failed(tm
     assert json.loads((tmp_path / "b.json").read_text())["rows"][1] == failed
 
 
-@pytest.mark.parametrize("name", ["dpo", "sharing", "rollouts"])
+def test_a_turn_follows_the_questions_and_answers_before_it_without_their_thoughts(tmp_path):
+    path = data.write_conversations(str(tmp_path / "lines.jsonl"), 2, 3, (4, 5, 2), 100)
+    with open(path, encoding="utf-8") as file:
+        conversations = [json.loads(line)["turns"] for line in file]
+    assert [len(turns) for turns in conversations] == [3, 3]
+    for first, second, third in conversations:
+        assert [len(turn["input_ids"]) for turn in (first, second, third)] == [11, 17, 23]
+        answer = first["input_ids"][-2:]
+        assert second["input_ids"][:6] == third["input_ids"][:6] == first["input_ids"][:4] + answer
+        assert third["labels"] == [-100] * 16 + third["input_ids"][16:]
+
+
+@pytest.mark.parametrize("name", ["dpo", "sharing", "rollouts", "turns"])
 def test_every_program_has_a_help(name):
     done = subprocess.run([sys.executable, os.path.join(FOLDER, name), "--help"], capture_output=True, text=True,
                           check=True, timeout=100)
