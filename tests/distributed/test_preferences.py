@@ -89,6 +89,13 @@ def test_an_evaluation_is_exact_over_ranks_and_packing(lab, one):
             assert value == pytest.approx(found["validation_objective"][name], rel=1e-4, abs=1e-5), name
 
 
+@pytest.mark.parametrize("objective", ["dpo", "kto", "policy"])
+def test_verify_finds_nothing_with_a_reference(lab, stores, objective):
+    words = [*settings(stores, objective), *MORE[objective]]
+    code, out, err = lab.finish(lab.start(f"verified-{objective}", *words, ranks=2, command="verify"))
+    assert code == 0, out + err
+
+
 @pytest.mark.parametrize("more", [["parallel.zero_stage=2"], ["parallel.shard_size=1"], ["memory.recompute=full"],
                                   ["batch.cost=measured"], ["metrics.example_losses=true"]])
 def test_ways_to_shard_and_to_recompute_change_nothing(lab, stores, more):

@@ -226,7 +226,8 @@ CheckResult check_attention(const VerifiedModel& subject, const VerifiedStep& st
   const MicroBatch pieces = probe_pieces(step);
   const std::vector<std::int64_t> rows =
       probed_rows(pieces, planned_rows(pieces, subject.config.batch));
-  const PackedBatch packed = subject.collate(subject.store, pieces, step.normalization);
+  // Without a reference, which has values for whole examples.
+  const PackedBatch packed = subject.collate(subject.store, pieces, step.normalization, {});
   const auto stream = device.make_stream(StreamKind::kCompute);
   for (const AttentionShape& shape : distinct_attentions(subject.decoder)) {
     at::Tensor weights;

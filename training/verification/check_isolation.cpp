@@ -53,7 +53,7 @@ class Isolation {
 
  private:
   SupervisedRows rows_of(const TokenStore& store) const {
-    const PackedBatch batch = subject_.collate(store, pieces_, step_.normalization);
+    const PackedBatch batch = subject_.collated(store, pieces_, step_.normalization);
     const std::vector<float> losses = measure_rows(single_rank_, device_, batch);
     return supervised_rows(batch, pieces_, planned_, losses);
   }

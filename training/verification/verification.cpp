@@ -9,6 +9,7 @@
 
 #include "collators/collator.h"
 #include "framework/config/load.h"
+#include "framework/config/objective_settings.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "parallel/sharding/shard_groups.h"
@@ -21,6 +22,7 @@
 #include "training/setup/model_source.h"
 #include "training/setup/training_store.h"
 #include "training/verification/checks.h"
+#include "training/verification/planted_reference.h"
 
 namespace packtrain {
 namespace {
@@ -58,8 +60,8 @@ Config limit_examples(Config config, const TokenStore& store, const Verification
 Collate collator_of(const BatchSection& batch) {
   const Collator collate = find_collator(batch.strategy);
   return [collate](const TokenStore& store, const MicroBatch& pieces,
-                   const LossNormalization& normalization) {
-    return collate(store, pieces, normalization, {}, {});
+                   const LossNormalization& normalization, const CollatorOptions& options) {
+    return collate(store, pieces, normalization, options, {});
   };
 }
 
@@ -110,9 +112,11 @@ class Verification {
                              count_micro_batches(planned, 0, std::ssize(plans))},
                             *device_.device, world)
             .accumulate;
+    if (has_reference(config_.objective)) reference_ = std::make_unique<PlantedReference>(*store_);
     subject_ = std::make_unique<VerifiedModel>(
         config_, source_.decoder, *store_,
-        options.collate ? options.collate : collator_of(config_.batch), mesh_.data_parallel_rank());
+        options.collate ? options.collate : collator_of(config_.batch), mesh_.data_parallel_rank(),
+        reference_.get());
     for (StepPlan& plan : plans) steps_.push_back(make_verified_step(*subject_, std::move(plan)));
     require_room();
   }
@@ -217,6 +221,7 @@ class Verification {
   ModelSource source_;
   ProcessMesh mesh_;
   RunDevice device_;
+  std::unique_ptr<PlantedReference> reference_;  // null: the loss has none
   std::unique_ptr<VerifiedModel> subject_;
   std::vector<VerifiedStep> steps_;
   std::vector<CheckResult> results_;  // of this rank

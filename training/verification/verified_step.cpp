@@ -68,10 +68,11 @@ VerifiedStep make_verified_step(const VerifiedModel& subject, StepPlan plan) {
   for (const auto& micro_batches : step.plan.ranks) {
     auto& packed = step.packed.emplace_back();
     for (const MicroBatch& pieces : micro_batches) {
-      packed.push_back(subject.collate(subject.store, pieces, step.normalization));
+      packed.push_back(subject.collated(subject.store, pieces, step.normalization));
       for_each_unit(pieces, [&](std::span<const Piece> unit) {
         for (MicroBatch& alone : separate(unit)) {
-          PackedBatch batch = flatten(subject.store, alone, step.normalization);
+          PackedBatch batch =
+              flatten(subject.store, alone, step.normalization, subject.collator_options());
           step.one_by_one.push_back({std::move(alone), std::move(batch)});
         }
       });

@@ -19,7 +19,8 @@
 namespace packtrain {
 
 using Collate = std::function<PackedBatch(const TokenStore& store, const MicroBatch& pieces,
-                                          const LossNormalization& normalization)>;
+                                          const LossNormalization& normalization,
+                                          const CollatorOptions& options)>;
 
 // Inputs of every check.
 struct VerifiedModel {
@@ -28,6 +29,18 @@ struct VerifiedModel {
   const TokenStore& store;
   Collate collate;  // the run's own
   int rank = 0;
+  // Null where the loss has no reference.
+  const RowValues* reference = nullptr;
+
+  CollatorOptions collator_options() const {
+    CollatorOptions options;
+    options.reference = reference;
+    return options;
+  }
+  PackedBatch collated(const TokenStore& of_store, const MicroBatch& pieces,
+                       const LossNormalization& normalization) const {
+    return collate(of_store, pieces, normalization, collator_options());
+  }
 };
 
 // Examples without others: a piece alone, or the whole examples of a group, which share no rows.

@@ -143,8 +143,8 @@ TEST_F(DamagedBatch, InALaterStepNamesTheStep) {
   const int num_of_first_step = test_world().size();  // one micro-batch a rank
   VerificationOptions options{.num_examples = 4, .num_steps = 2, .collate = {}};
   options.collate = [&](const TokenStore& store, const MicroBatch& pieces,
-                        const LossNormalization& normalization) {
-    PackedBatch batch = flatten(store, pieces, normalization);
+                        const LossNormalization& normalization, const CollatorOptions& collator) {
+    PackedBatch batch = flatten(store, pieces, normalization, collator);
     ++num_made;
     const bool is_second_step = num_made > num_of_first_step && num_made <= 2 * num_of_first_step;
     if (is_second_step) batch.loss_weight[0] *= 1.5F;

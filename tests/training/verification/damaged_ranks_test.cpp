@@ -92,8 +92,8 @@ TEST_F(DamagedRanks, ACollatorThatIsWrongOnOneRankIsFoundThere) {
   VerificationOptions options;
   int num_made = 0;
   options.collate = [&](const TokenStore& store, const MicroBatch& pieces,
-                        const LossNormalization& normalization) {
-    PackedBatch batch = flatten(store, pieces, normalization);
+                        const LossNormalization& normalization, const CollatorOptions& collator) {
+    PackedBatch batch = flatten(store, pieces, normalization, collator);
     const bool is_wrong = test_world().rank() == kFaultyRank && num_made++ < 2;
     if (is_wrong) batch.position_ids[0] = 7;
     return batch;

@@ -32,8 +32,8 @@ VerificationReport VerificationTest::verify_damaged(
     const std::function<void(PackedBatch&)>& damage) {
   VerificationOptions options;
   options.collate = [&](const TokenStore& store, const MicroBatch& pieces,
-                        const LossNormalization& normalization) {
-    PackedBatch batch = flatten(store, pieces, normalization);
+                        const LossNormalization& normalization, const CollatorOptions& collator) {
+    PackedBatch batch = flatten(store, pieces, normalization, collator);
     if (pieces.size() > 1) damage(batch);
     return batch;
   };

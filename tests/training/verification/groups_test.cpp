@@ -84,6 +84,21 @@ TEST_F(VerifiedGroups, PassWithAndWithoutSharedRows) {
   }
 }
 
+TEST_F(VerifiedGroups, PassWithLogProbabilitiesOfAReference) {
+  for (const ObjectiveKind kind : {ObjectiveKind::kDpo, ObjectiveKind::kIpo}) {
+    config_.objective.kind = kind;
+    const VerificationReport report = verify();
+    EXPECT_EQ(report.failed_checks(), Names()) << all_failures(report);
+  }
+}
+
+TEST_F(VerifiedGroups, AReferenceAtTheRowsOfOtherLabelsIsFound) {
+  config_.objective.kind = ObjectiveKind::kDpo;
+  const VerificationReport report =
+      verify_damaged([](PackedBatch& batch) { std::ranges::reverse(batch.reference); });
+  EXPECT_EQ(report.failed_checks(), Names{"packed"}) << all_failures(report);
+}
+
 TEST_F(VerifiedGroups, ABranchThatSeesAnotherPrefixIsFound) {
   const VerificationReport report = verify_damaged([](PackedBatch& batch) {
     batch.prefixes.back().rows = batch.prefixes.front().rows;
