@@ -25,8 +25,9 @@ struct BatchState {
   std::shared_ptr<const AttentionLayout> attention_layout;
   // Copies of keys for segments with prefixes. The attention of the first layer fills this.
   std::shared_ptr<const ExpandedKeys> expanded_keys;
-  // Units of work of the kernels for short sequences, and the boundaries of the long ones alone in
-  // cuDNN's form, by the number of keys of a short one. The attention of the last layer fills this.
+  // Units of work of the kernels for short sequences, and the boundaries of the long ones in
+  // cuDNN's form. Keyed by the most keys of a short one. The attention of the last layer fills
+  // them.
   std::map<std::int64_t, std::shared_ptr<const ShortUnits>> short_units;
   std::map<std::int64_t, std::shared_ptr<const AttentionLayout>> long_layouts;
   // Spread of the rows over experts. Layers with experts fill this.

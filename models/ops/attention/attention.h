@@ -15,7 +15,8 @@
 // sinks):
 //    cudnn      bfloat16 on CUDA, D a multiple of 16 up to 256: cuDNN's fused kernels for packed
 //               sequences, with soft caps as a function of the scores. Backward adds dq with
-//               atomics, so it is not deterministic.
+//               atomics, so it is not deterministic. Where a batch has short sequences and it is
+//               faster, kernels of our own have their backward (short/division.h).
 //    flash      bfloat16 on CUDA, D a multiple of 8 up to 256: libtorch's variable-length
 //               FlashAttention-2 (Dao, arXiv 2307.08691). Deterministic when
 //               at::globalContext().setDeterministicAlgorithms is set.

@@ -1,10 +1,10 @@
 // Fragments of mma.sync m16n8k16 in bfloat16, and tiles in shared memory that ldmatrix reads. For
 // GPUs from sm_80 on.
 //
-// Lane l has g = l / 4 and q = l % 4. A left operand (16 x 16) has four words: rows g, g + 8, g,
-// g + 8; columns 2 q, 2 q, 2 q + 8, 2 q + 8 and the next. A right operand (16 x 8) has two words:
-// rows 2 q and 2 q + 8 and the next, of column g. Sums (16 x 8): row g, columns 2 q and the next,
-// then the same of row g + 8.
+// Lane l has g = l / 4 and q = l % 4. A left operand (16 x 16) has four words. Their rows are g,
+// g + 8, g, g + 8, and their columns 2 q, 2 q, 2 q + 8, 2 q + 8 and the next. A right operand (16 x
+// 8) has two words: rows 2 q and 2 q + 8 and the next, of column g. Sums (16 x 8): row g, columns 2
+// q and the next, then the same of row g + 8.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -45,8 +45,8 @@ __device__ inline std::uint32_t pair_word(float low, float high) {
 }
 
 // Rows of `kWidth` bfloat16 in shared memory, in chunks of 16 bytes. Eight consecutive rows of a
-// chunk are in different banks: by exclusive or where a row fills all banks, else by one more chunk
-// a row.
+// chunk are in different banks. An exclusive or does that where a row fills all banks, else one
+// more chunk a row.
 template <int kWidth>
 struct MatrixTile {
   static_assert(kWidth % 16 == 0, "two chunks a step");

@@ -1,5 +1,5 @@
-// Attention over short sequences by kernels of our own. cuDNN's kernels for packed sequences have
-// rows of many sequences wait for each other's tiles, and dq goes through float32 in memory.
+// The backward of attention over short sequences, by kernels of our own. They keep a sequence on
+// chip. cuDNN's kernels write dq, and dk and dv of all query heads, to memory before their sums.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,8 @@ struct ShortKernels {
 };
 ShortKernels short_kernels();
 
-// Writes gradients of all rows of the short sequences into `grad`, whose query has the row stride
-// of `in.heads.query` and whose key and value are dense. `stats` is float32 [T, num_heads]:
-// logsumexps.
+// Writes gradients of all rows of the short sequences into `grad`. Its query has the row stride of
+// `in.heads.query`. Its key and value are dense. `stats` are logsumexps, float32 [T, num_heads].
 void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const at::Tensor& y,
                     const at::Tensor& stats, const AttentionShape& shape, const ShortUnits& units,
                     const HeadGradients& grad);

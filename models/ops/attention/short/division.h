@@ -18,7 +18,7 @@
 namespace packtrain {
 
 // Returns the largest number of keys of a sequence that is short, 0 for none. Boundaries are those
-// of attention_units(). `has_hopper`: the kernels have Hopper's instructions.
+// of attention_units(). `has_hopper` says whether the kernels have Hopper's instructions.
 std::int64_t choose_short_limit(std::span<const std::int32_t> first_queries,
                                 std::span<const std::int32_t> first_keys,
                                 const AttentionShape& shape, int num_multiprocessors,

@@ -19,7 +19,7 @@ struct AttentionUnit {
 inline constexpr std::int32_t kUnitKeys = 128;
 inline constexpr std::int32_t kUnitQueries = 64;  // of a tile
 
-// Shared memory of a block of threads, at most. GPUs of 8.0 and 9.0 have so much, 8.6 and 8.9 not.
+// Shared memory of a block of threads, at most. GPUs of 8.0 and 9.0 have it, 8.6 and 8.9 not.
 inline constexpr int kShortAttentionSharedBytes = 163 << 10;
 
 // Elements are bfloat16, statistics float32. Heads of a row follow each other.

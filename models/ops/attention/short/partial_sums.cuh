@@ -11,7 +11,7 @@ namespace packtrain::device {
 template <int kVectors, int kOwners>
 class PartialSums {
  public:
-  // Of a tile of a query head. `owner` is the thread's number among those that have parts.
+  // Takes a tile of a query head, and the thread's number among those that have parts.
   __device__ PartialSums(const UnitRows& rows, int member, int tile, int owner) {
     constexpr std::int64_t kTile = std::int64_t{kVectors} * kOwners;
     const std::int64_t at =

@@ -153,8 +153,9 @@ __device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uin
                : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right_operand),     \
                  "n"(kRight == Major::kMN ? 1 : 0))
 
-// sums += left right, with the left operand in registers: row r, columns 2 (t % 4) and the next,
-// of 16; the same of row r + 8; then both of the columns + 8. Rows as those of the accumulator.
+// sums += left right, with the left operand in registers. Its rows are those of the accumulator.
+// The words have row r, columns 2 (t % 4) and the next, then the same of row r + 8. The last two
+// words have the columns + 8.
 template <Major kRight, int N>
 __device__ void wgmma_rows(Accumulator<N>& sums, const std::uint32_t (&left)[4],
                            std::uint64_t right_operand) {

@@ -41,7 +41,7 @@ struct Panels {
   }
 };
 
-// What the producer computes for the queries of a tile.
+// The producer computes these numbers for the queries of a tile.
 struct QueryNumbers {
   float statistics[kUnitQueries];  // logsumexp log2(e); infinite after the last row
   float delta[kUnitQueries];       // sum(dO O)

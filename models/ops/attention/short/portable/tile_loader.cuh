@@ -80,8 +80,8 @@ class TileLoader {
                             dense_stride(), rows_.unit().num_queries - tile * kUnitQueries,
                             Place::kOutput);
   }
-  // Of the row of this thread, one of the first kUnitQueries. A row after the last has no
-  // probability.
+  // Returns the logsumexp of one of the first kUnitQueries rows, that of this thread. A row after
+  // the last has no probability.
   __device__ float load_statistic(int member, int tile) const {
     const int row = tile * kUnitQueries + static_cast<int>(threadIdx.x);
     if (threadIdx.x >= kUnitQueries || row >= rows_.unit().num_queries) return INFINITY;
