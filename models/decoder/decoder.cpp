@@ -86,10 +86,26 @@ void check_recompute(const LayerPolicies& policies, std::int64_t num_layers) {
               "Name at most as many layers as the model has.");
 }
 
-std::shared_ptr<const RotaryFrequencies> shared_frequencies(const DecoderConfig& config,
-                                                            const RotaryConfig& rotary) {
-  return std::make_shared<const RotaryFrequencies>(rotary, config.resolved_rotary_dim());
-}
+// Layers with the same rotary positions share their frequencies.
+class LayerFrequencies {
+ public:
+  explicit LayerFrequencies(const DecoderConfig& config) : config_(config) {}
+
+  std::shared_ptr<const RotaryFrequencies> of(std::int64_t layer) {
+    const RotaryConfig rotary = config_.rotary_of(layer);
+    const auto found = std::ranges::find(made_, rotary, &Made::first);
+    if (found != made_.end()) return found->second;
+    const std::int64_t dim = config_.resolved_rotary_dim();
+    made_.emplace_back(rotary, std::make_shared<const RotaryFrequencies>(rotary, dim));
+    return made_.back().second;
+  }
+
+ private:
+  using Made = std::pair<RotaryConfig, std::shared_ptr<const RotaryFrequencies>>;
+
+  const DecoderConfig& config_;
+  std::vector<Made> made_;
+};
 
 }  // namespace
 
@@ -97,15 +113,14 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options) {
   check_recompute(options.recompute, config.num_layers);
   ParameterOptions choose(options);
-  const auto frequencies = shared_frequencies(config, config.rotary);
-  const auto local_frequencies = shared_frequencies(config, config.local_rotary);
+  LayerFrequencies frequencies(config);
   std::vector<std::unique_ptr<Block>> blocks;
   blocks.push_back(
       std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)), config));
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    blocks.push_back(std::make_unique<DecoderLayer>(
-        config, layer, options.recompute.of(layer), choose.apply(layer_parameters(config, layer)),
-        config.layer(layer).local_rotary ? local_frequencies : frequencies));
+    blocks.push_back(std::make_unique<DecoderLayer>(config, layer, options.recompute.of(layer),
+                                                    choose.apply(layer_parameters(config, layer)),
+                                                    frequencies.of(layer)));
   }
   blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config,
                                                options.objective));

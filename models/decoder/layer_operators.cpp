@@ -30,15 +30,17 @@ Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value
 }
 
 Value LayerOperators::attend(OperatorTape& tape, Value x) const {
-  const RotaryConfig& rotary =
-      config_.layer(index_).local_rotary ? config_.local_rotary : config_.rotary;
+  const RotaryConfig rotary = config_.rotary_of(index_);
   AttentionOptions options;
   options.shape = layer_attention(config_, index_);
   options.sinks = config_.attention_sinks;
   options.standard_deviation = config_.initializer_range;
   options.rotary = {.num_rotated_heads = config_.num_heads + config_.num_kv_heads,
+                    .interleaved = config_.interleaved_rotary,
                     .scaling = rotary.scaling.attention_factor};
+  options.rotates = rotary.rotates;
   options.frequencies = frequencies_;
+  options.temperature = config_.query_temperature;
   options.clip_qkv = config_.clip_qkv;
   options.qk_norm = config_.qk_norm;
   options.norm = {.epsilon = config_.norm.epsilon, .weight_offset = config_.norm.weight_offset};

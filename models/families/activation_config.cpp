@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "models/families/config_reader.h"
 
 namespace packtrain {
 namespace {
 
+constexpr std::string_view kSquaredReluName = "relu2";
+
 struct Name {
-  const char* name;
+  std::string_view name;
   ActivationKind kind;
 };
 // The first name of a kind is the one that is written.
@@ -18,7 +21,8 @@ constexpr std::array kNames = {Name{"silu", ActivationKind::kSilu},
                                Name{"gelu", ActivationKind::kGeluErf},
                                Name{"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
                                Name{"gelu_new", ActivationKind::kGeluTanh},
-                               Name{"gelu_fast", ActivationKind::kGeluTanh}};
+                               Name{"gelu_fast", ActivationKind::kGeluTanh},
+                               Name{kSquaredReluName, ActivationKind::kSquaredRelu}};
 
 }  // namespace
 
@@ -27,7 +31,8 @@ ActivationKind read_activation(ConfigReader& reader, const std::string& key,
   const std::string name = reader.text(key, fallback);
   const auto* found =
       std::ranges::find_if(kNames, [&](const Name& known) { return name == known.name; });
-  if (found == kNames.end()) {
+  const bool is_own = name == fallback || name != kSquaredReluName;
+  if (found == kNames.end() || !is_own) {
     reader.reject(key, "is \"" + name + "\", want silu, gelu or gelu_pytorch_tanh");
     return ActivationKind::kSilu;  // a placeholder: finish() throws
   }
@@ -36,7 +41,7 @@ ActivationKind read_activation(ConfigReader& reader, const std::string& key,
 
 std::string activation_name(ActivationKind kind) {
   const auto* found = std::ranges::find(kNames, kind, &Name::kind);
-  return found == kNames.end() ? "" : found->name;
+  return found == kNames.end() ? "" : std::string(found->name);
 }
 
 }  // namespace packtrain

@@ -57,10 +57,20 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
 };
 
+// The queries at position p are multiplied by 1 + beta log(1 + floor(p / num_positions)) (Llama 4's
+// attention temperature).
+struct QueryTemperature {
+  double beta = 0;  // 0: they are not
+  std::int64_t num_positions = 1;
+
+  bool operator==(const QueryTemperature&) const = default;
+};
+
 // Settings that may differ between layers.
 struct LayerPattern {
   AttentionPattern attention = {};
   bool local_rotary = false;  // uses DecoderConfig::local_rotary
+  bool no_rotary = false;     // queries and keys keep their values
   bool experts = false;
 
   bool operator==(const LayerPattern&) const = default;
@@ -88,13 +98,15 @@ struct DecoderConfig {
   double clip_qkv = 0;            // clips queries, keys and values to [-clip, clip]; 0: no clipping
   double attention_scale = 0;     // factor of q k^T; 0: 1 / sqrt(head_dim)
   double attention_soft_cap = 0;  // c: scores become c tanh(score / c); 0: no cap
-  bool attention_sinks = false;   // a learned logit for each head that takes part in the softmax
+  QueryTemperature query_temperature;
+  bool attention_sinks = false;  // a learned logit for each head that takes part in the softmax
   bool qkv_bias = false;
   bool attention_output_bias = false;
 
   std::int64_t rotary_dim = 0;  // first elements of a head, which rotate; 0: all
   RotaryConfig rotary;
-  RotaryConfig local_rotary;  // of the layers with local_rotary
+  RotaryConfig local_rotary;        // of the layers with local_rotary
+  bool interleaved_rotary = false;  // turns elements 2i and 2i + 1, not i and i + rotary_dim / 2
 
   Activation activation = {ActivationKind::kSilu, /*gated=*/true};
   bool mlp_bias = false;
@@ -111,6 +123,11 @@ struct DecoderConfig {
 
   LayerPattern layer(std::int64_t index) const {
     return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));
+  }
+  RotaryConfig rotary_of(std::int64_t index) const {
+    const LayerPattern pattern = layer(index);
+    if (pattern.no_rotary) return {.rotates = false};
+    return pattern.local_rotary ? local_rotary : rotary;
   }
   // False for a parameter under an adapter that is not trained with it.
   bool is_trained(const std::string& parameter) const {

@@ -1,5 +1,6 @@
 #include "models/layers/norm.h"
 
+#include <ATen/ops/add.h>
 #include <ATen/ops/ones.h>
 
 #include <utility>
@@ -10,10 +11,15 @@
 namespace packtrain {
 namespace {
 
-// A norm without weights uses constant ones.
-Parameter weight_of(const NormWeights& weights, const at::Tensor& x) {
-  if (weights.weight != nullptr) return *weights.weight;
-  return {.value = at::ones({x.size(1)}, x.options()), .grad = {}};
+// A norm without weights uses constant ones. The kernels of layer norms have no offset, so that it
+// is added to their weights here.
+Parameter weight_of(const NormWeights& weights, const NormConfig& config, const at::Tensor& x) {
+  if (weights.weight == nullptr) return {.value = at::ones({x.size(1)}, x.options()), .grad = {}};
+  Parameter weight = *weights.weight;
+  if (config.kind == NormKind::kLayer && config.weight_offset != 0) {
+    weight.value = at::add(weight.value, config.weight_offset);
+  }
+  return weight;
 }
 
 RmsNormOptions rms_options(const NormConfig& config) {
@@ -23,7 +29,7 @@ RmsNormOptions rms_options(const NormConfig& config) {
 }  // namespace
 
 NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config) {
-  const Parameter weight = weight_of(weights, x);
+  const Parameter weight = weight_of(weights, config, x);
   if (config.kind == NormKind::kRms) {
     RmsNormOutput output = rms_norm_forward(x, weight, rms_options(config));
     return {std::move(output.y), {std::move(output.inverse_rms)}};
@@ -36,7 +42,7 @@ at::Tensor norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
                          const std::vector<at::Tensor>& statistics, const NormWeights& weights,
                          const NormConfig& config, const at::Tensor& grad_residual,
                          const at::Tensor& recomputed_output) {
-  const Parameter weight = weight_of(weights, x);
+  const Parameter weight = weight_of(weights, config, x);
   if (config.kind == NormKind::kRms) {
     return rms_norm_backward(grad_output, x, statistics.at(0), weight, rms_options(config),
                              grad_residual, recomputed_output);

@@ -10,6 +10,7 @@
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
+#include "models/layers/query_temperature.h"
 #include "models/ops/attention/attention_bytes.h"
 #include "models/ops/qk_norm/qk_norm.h"
 #include "models/ops/qk_norm/row_qk_norm.h"
@@ -103,14 +104,16 @@ class PreparedHeads {
         heads.clamp_(-options_.clip_qkv, options_.clip_qkv);
       }
     }
-    if (options_.qk_norm != QkNormKind::kHead) {
+    if (options_.qk_norm != QkNormKind::kHead && options_.rotates) {
       rotary_forward_(heads, run.batch().position_ids, frequencies(run), options_.rotary);
     }
+    scale_queries_(heads.narrow(1, 0, options_.shape.num_heads), run.batch(), options_.temperature);
     run.set(rotated_, std::move(heads));
     run.set_all(statistics_, std::move(statistics));
   }
 
   void backward(OperatorContext& run, const HeadGradients& grads) const {
+    scale_queries_(grads.query, run.batch(), options_.temperature);
     const at::Tensor grad = is_normed_ ? norm_backward(run, grads) : rotary_back(run, grads);
     if (is_clipped()) {
       grad.masked_fill_(is_normed_ ? is_beyond(by_head(run.get(qkv_))) : run.get(clipped_), 0);

@@ -1,5 +1,6 @@
 // Attention as layers use it, recorded on the block's tape (recorded_operators.h). Queries and keys
-// are clipped, normed and rotated, then causal attention runs inside each sequence.
+// are clipped, normed and rotated. Queries are scaled by their temperature. Then causal attention
+// runs inside each sequence.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,9 @@ struct AttentionOptions {
   bool sinks = false;
   double standard_deviation = 0.02;  // of the initial sinks
   RotaryOptions rotary;
+  bool rotates = true;                                   // false: all frequencies are 0
   std::shared_ptr<const RotaryFrequencies> frequencies;  // a ShapeTape does not read them
+  QueryTemperature temperature;
   double clip_qkv = 0;  // clips queries, keys and values to [-clip, clip]; 0: no clipping
   QkNormKind qk_norm = QkNormKind::kNone;
   RmsNormOptions norm;  // of queries and keys

@@ -84,6 +84,24 @@ DecoderConfig sinks() {
   return config;
 }
 
+// A layer without rotary positions under a norm of heads, one that turns neighbours.
+DecoderConfig partly_rotary() {
+  DecoderConfig config = without_biases();
+  config.qk_norm = QkNormKind::kHead;
+  config.interleaved_rotary = true;
+  config.rotary_dim = 4;
+  config.layers = {{.attention = {.window = 5}}, {.no_rotary = true}};
+  return config;
+}
+
+// Temperatures from position 4 on, in a layer with rotary positions and one without.
+DecoderConfig tempered() {
+  DecoderConfig config = small_config();
+  config.query_temperature = {.beta = 0.3, .num_positions = 4};
+  config.layers = {{.no_rotary = true}, {}};
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> attention_variants() {
@@ -93,7 +111,9 @@ std::vector<Variant> attention_variants() {
           {"head layer norms, partial rotary", head_layer_norms()},
           {"clipped, dynamic", clipped()},
           {"clipped head norms, longrope", clipped_and_normed()},
-          {"sinks, a window", sinks()}};
+          {"sinks, a window", sinks()},
+          {"a layer without rotary", partly_rotary()},
+          {"temperatures of queries", tempered()}};
 }
 
 }  // namespace packtrain

@@ -56,6 +56,7 @@ DecoderConfig parallel_two_norms() {
   DecoderConfig config = without_biases();
   config.residual = ResidualKind::kParallelTwoNorms;
   config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_bias = true};
+  config.norm.weight_offset = 1;
   config.activation = {ActivationKind::kGeluErf, false};
   config.num_kv_heads = 1;
   return config;
@@ -63,6 +64,7 @@ DecoderConfig parallel_two_norms() {
 
 DecoderConfig plain_layer_norm() {
   DecoderConfig config = without_biases();
+  config.activation = {ActivationKind::kSquaredRelu, false};
   config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_weight = false};
   config.layers = {{.attention = {.window = 5}}, {}};
   return config;

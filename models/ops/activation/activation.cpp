@@ -3,6 +3,7 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/erf.h>
 #include <ATen/ops/exp.h>
@@ -31,6 +32,10 @@ ValueAndSlope logistic_unit(const at::Tensor& z, const at::Tensor& s, const at::
 ValueAndSlope evaluate(const at::Tensor& z, ActivationKind kind) {
   if (kind == ActivationKind::kSilu) {
     return logistic_unit(z, at::sigmoid(z), at::empty_like(z).fill_(1.0));
+  }
+  if (kind == ActivationKind::kSquaredRelu) {
+    const at::Tensor positive = at::clamp_min(z, 0);
+    return {at::mul(positive, positive), at::mul(positive, 2)};
   }
   if (kind == ActivationKind::kClampedSwish) {
     const at::Tensor clamped = at::clamp_max(z, kSwishLimit);

@@ -159,6 +159,9 @@ void launch_activation(const ActivationArguments& arguments, void* stream) {
     case ActivationKind::kClampedSwish:
       launch_kind<ActivationKind::kClampedSwish>(arguments, on);
       break;
+    case ActivationKind::kSquaredRelu:
+      launch_kind<ActivationKind::kSquaredRelu>(arguments, on);
+      break;
   }
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

@@ -8,7 +8,9 @@
 //    GELU tanh      f(z) = z s(2 sqrt(2 / pi) (z + 0.044715 z^3))
 //    clamped swish  f(z) = z s(1.702 z), z clamped to <= 7; slopes beyond the limits are 0;
 //                   u(up) = 1 + up, up clamped to [-7, 7]. For the others u(up) = up.
-// GELU is by Hendrycks and Gimpel, arXiv 1606.08415, and clamped swish is gpt-oss's. Shapes are x
+//    squared ReLU   f(z) = max(z, 0)^2
+// GELU is by Hendrycks and Gimpel, arXiv 1606.08415, squared ReLU by So et al., arXiv 2109.08668,
+// and clamped swish is gpt-oss's. Shapes are x
 // [T, 2 I] (plain [T, I]) and y [T, I], float32 or bfloat16. Computes in float32 and rounds once.
 // Deterministic. Gated activations move 3 T I elements forward and 5 T I backward, plain ones
 // 2 T I and 3 T I. Recomputed outputs add T I.

@@ -3,7 +3,7 @@
 
 namespace packtrain {
 
-enum class ActivationKind { kSilu, kGeluTanh, kGeluErf, kClampedSwish };
+enum class ActivationKind { kSilu, kGeluTanh, kGeluErf, kClampedSwish, kSquaredRelu };
 
 // Constants of kClampedSwish: the factor inside the logistic function, and the limit of gate and
 // up.

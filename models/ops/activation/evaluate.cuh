@@ -44,6 +44,9 @@ __device__ ValueAndSlope evaluate(float z) {
     const float s = logistic(kScale * z * (1.0F + kCubic * square));
     const float slope = kScale * (1.0F + 3.0F * kCubic * square);
     return {z * s, s + z * s * (1.0F - s) * slope};
+  } else if constexpr (kKind == ActivationKind::kSquaredRelu) {
+    const float positive = fmaxf(z, 0.0F);
+    return {positive * positive, 2.0F * positive};
   } else if constexpr (kKind == ActivationKind::kClampedSwish) {
     const float clamped = fminf(z, kSwishLimit);
     const float s = logistic(kSwishScale * clamped);

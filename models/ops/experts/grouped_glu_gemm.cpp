@@ -22,7 +22,8 @@ bool grouped_glu_gemm_materializes_grad(bool on_gpu, at::ScalarType dtype,
                                         std::int64_t inner) {
   constexpr std::int64_t kDepth = 64;
   constexpr std::int64_t kAlignment = 8;
-  return !on_gpu || dtype != at::kBFloat16 || !activation.gated || width % kDepth != 0 ||
+  return !on_gpu || dtype != at::kBFloat16 || !activation.gated ||
+         activation.kind == ActivationKind::kSquaredRelu || width % kDepth != 0 ||
          inner % kAlignment != 0;
 }
 

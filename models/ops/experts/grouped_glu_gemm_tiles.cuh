@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "framework/device/cuda/check.h"
 #include "models/ops/cuda/hopper/fragment.cuh"
 #include "models/ops/cuda/hopper/ping_pong.cuh"
 #include "models/ops/experts/grouped_glu_gemm_launch.h"
@@ -107,6 +108,8 @@ void launch_gated(const GroupedGluGemmArguments& a, void* stream) {
       return launch_gated_kind<Gated, ActivationKind::kGeluErf>(a, stream);
     case ActivationKind::kClampedSwish:
       return launch_gated_kind<Gated, ActivationKind::kClampedSwish>(a, stream);
+    case ActivationKind::kSquaredRelu:  // grouped_glu_gemm_materializes_grad() excludes it
+      PACKTRAIN_CUDA_CHECK(cudaErrorNotSupported);
   }
 }
 

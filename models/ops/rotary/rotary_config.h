@@ -30,7 +30,8 @@ struct RotaryScaling {
 
 struct RotaryConfig {
   double base = 10000.0;
-  RotaryScaling scaling;
+  RotaryScaling scaling = {};
+  bool rotates = true;  // false: all frequencies are 0
 
   bool operator==(const RotaryConfig&) const = default;
 };

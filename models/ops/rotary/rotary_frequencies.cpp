@@ -73,6 +73,7 @@ double dynamic_frequency(double frequency, std::int64_t i, const RotaryScaling& 
 
 double frequency_of(const RotaryConfig& config, std::int64_t i, std::int64_t dim,
                     std::int64_t length) {
+  if (!config.rotates) return 0;
   const RotaryScaling& scaling = config.scaling;
   const double plain = plain_frequency(config.base, i, dim);
   switch (scaling.kind) {

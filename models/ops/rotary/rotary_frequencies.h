@@ -1,6 +1,6 @@
 // Frequencies of rotary positions: frequency_i = base^(-2i/D), i < D / 2, for the D rotating
-// elements of a head, rescaled as the config says. M is original_max_positions. The formulas are
-// those of transformers' modeling_rope_utils.py:
+// elements of a head, rescaled as the config says. It is 0 where config.rotates is false. M is
+// original_max_positions. The formulas are those of transformers' modeling_rope_utils.py:
 //    linear    all divided by `factor`;
 //    llama3    wavelengths above M / low_frequency_factor divided by `factor`, those below
 //              M / high_frequency_factor unchanged, those between blended;

@@ -22,12 +22,14 @@ class ActivationOf : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, ActivationOf, testing::ValuesIn(operator_cases()), case_name);
 
 constexpr ActivationKind kKinds[] = {ActivationKind::kSilu, ActivationKind::kGeluTanh,
-                                     ActivationKind::kGeluErf, ActivationKind::kClampedSwish};
+                                     ActivationKind::kGeluErf, ActivationKind::kClampedSwish,
+                                     ActivationKind::kSquaredRelu};
 constexpr std::int64_t kShapes[][2] = {{0, 8},   {1, 8},     {1, 1},     {7, 3},
                                        {29, 24}, {130, 100}, {64, 2048}, {3, 14336}};
 
 at::Tensor formula(const at::Tensor& z, ActivationKind kind) {
   if (kind == ActivationKind::kSilu) return z * at::sigmoid(z);
+  if (kind == ActivationKind::kSquaredRelu) return z.clamp_min(0) * z.clamp_min(0);
   if (kind == ActivationKind::kClampedSwish) {
     const at::Tensor clamped = at::clamp_max(z, 7);
     return clamped * at::sigmoid(clamped * 1.702);
@@ -86,6 +88,7 @@ TEST_P(ActivationOf, MatchesItsFormula) {
 TEST_P(ActivationOf, FarFromZeroStaysFinite) {
   const OperatorCase& on = GetParam();
   for (const ActivationKind kind : kKinds) {
+    if (kind == ActivationKind::kSquaredRelu) continue;  // grows without bound
     const at::Tensor x = at::full_like(random_tensor(on, {2, 16}, "x"), 300.0);
     x.select(0, 0).fill_(-300.0);
     const Activation plain{kind, /*gated=*/false};
