@@ -47,6 +47,15 @@ void turn_windows_apart(DecoderConfig& config) {
   for (LayerPattern& layer : config.layers) layer.local_rotary = !layer.attention.is_full();
 }
 
+void set_rotary_layers(DecoderConfig& config,
+                       const std::function<bool(std::int64_t layer)>& turns) {
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    if (turns(layer)) continue;
+    config.layers.resize(static_cast<std::size_t>(config.num_layers));
+    config.layers[static_cast<std::size_t>(layer)].no_rotary = true;
+  }
+}
+
 std::vector<std::string> write_layer_types(const DecoderConfig& config) {
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {

@@ -1,4 +1,4 @@
-// Sliding windows of attention in config.json, by layer.
+// What differs between layers in config.json: sliding windows, and rotary positions.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,9 @@ void read_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t 
 
 // Gives the layers with a window their own rotary positions (DecoderConfig::local_rotary).
 void turn_windows_apart(DecoderConfig& config);
+
+// Takes the rotary positions from each layer for which `turns` is false. num_layers must be set.
+void set_rotary_layers(DecoderConfig& config, const std::function<bool(std::int64_t layer)>& turns);
 
 // Inverse of read_layer_types.
 std::vector<std::string> write_layer_types(const DecoderConfig& config);
