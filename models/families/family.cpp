@@ -6,6 +6,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/json.h"
+#include "models/families/arcee.h"
 #include "models/families/dbrx.h"
 #include "models/families/falcon.h"
 #include "models/families/gemma.h"
@@ -96,6 +97,7 @@ void check_num_parameters(const DecoderConfig& config) {
 std::span<const Family> families() {
   // clang-format off: one a line
   static const std::array table = {
+      arcee_family(),
       dbrx_family(),
       falcon_family(),
       gemma_family(),

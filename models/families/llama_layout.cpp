@@ -85,8 +85,11 @@ void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
   add_norm(list, config.norm_after, config, ours + "mlp_post_norm",
            hf + "post_feedforward_layernorm");
   if (config.layer(layer).experts) return add_experts(list, layer);
-  list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", inner, hidden, config.mlp_bias);
-  list.linear(ours + "mlp.gate_up", hf + "mlp.up_proj", inner, hidden, config.mlp_bias);
+  if (config.activation.gated) {
+    list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", inner, hidden, config.mlp_bias);
+  }
+  list.linear(ours + (config.activation.gated ? "mlp.gate_up" : "mlp.up"), hf + "mlp.up_proj",
+              inner, hidden, config.mlp_bias);
   list.linear(ours + "mlp.down", hf + "mlp.down_proj", hidden, inner, config.mlp_bias);
 }
 
