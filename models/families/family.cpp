@@ -8,6 +8,7 @@
 #include "framework/core/json.h"
 #include "models/families/arcee.h"
 #include "models/families/dbrx.h"
+#include "models/families/exaone4.h"
 #include "models/families/falcon.h"
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
@@ -99,6 +100,7 @@ std::span<const Family> families() {
   static const std::array table = {
       arcee_family(),
       dbrx_family(),
+      exaone4_family(),
       falcon_family(),
       gemma_family(),
       gemma2_family(),
