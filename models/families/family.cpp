@@ -13,6 +13,7 @@
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
 #include "models/families/gemma3_text.h"
+#include "models/families/glm.h"
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
@@ -105,6 +106,7 @@ std::span<const Family> families() {
       gemma_family(),
       gemma2_family(),
       gemma3_text_family(),
+      glm_family(),
       gpt_oss_family(),
       granite_family(),
       granitemoe_family(),
