@@ -14,6 +14,7 @@
 #include "models/families/gemma2.h"
 #include "models/families/gemma3_text.h"
 #include "models/families/glm.h"
+#include "models/families/glm4.h"
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
@@ -107,6 +108,7 @@ std::span<const Family> families() {
       gemma2_family(),
       gemma3_text_family(),
       glm_family(),
+      glm4_family(),
       gpt_oss_family(),
       granite_family(),
       granitemoe_family(),
