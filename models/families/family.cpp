@@ -7,6 +7,7 @@
 #include "framework/core/error.h"
 #include "framework/core/json.h"
 #include "models/families/arcee.h"
+#include "models/families/cohere2.h"
 #include "models/families/dbrx.h"
 #include "models/families/exaone4.h"
 #include "models/families/falcon.h"
@@ -101,6 +102,7 @@ std::span<const Family> families() {
   // clang-format off: one a line
   static const std::array table = {
       arcee_family(),
+      cohere2_family(),
       dbrx_family(),
       exaone4_family(),
       falcon_family(),

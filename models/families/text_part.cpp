@@ -28,11 +28,13 @@ struct ClassSizes {
 };
 
 constexpr std::array kClassSizes = {
+    ClassSizes{"cohere2", 256000, 8192, 22528, 40, 64, 0, 8192},
     ClassSizes{"gemma", 256000, 3072, 24576, 28, 16, 16, 8192},
     ClassSizes{"gemma2", 256000, 2304, 9216, 26, 8, 4, 8192},
     ClassSizes{"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 131072},
     ClassSizes{"granite", 32000, 4096, 11008, 32, 32, 0, 2048},
     ClassSizes{"llama", 32000, 4096, 11008, 32, 32, 0, 2048},
+    ClassSizes{"ministral3", 131072, 4096, 14336, 34, 32, 8, 262144},
     ClassSizes{"mistral", 32000, 4096, 14336, 32, 32, 8, 131072},
     ClassSizes{"phi3", 32064, 3072, 8192, 32, 32, 0, 4096},
     ClassSizes{"qwen2", 151936, 4096, 22016, 32, 32, 32, 32768},

@@ -1,0 +1,13 @@
+// Command R7B and A (model_type "cohere2"; Cohere, arXiv 2504.00698): attention and MLP read one
+// layer norm without bias, in parallel. Layers with a window rotate heads in pairs of neighbours;
+// the others see all tokens and have no rotary positions. Keys of Cohere's own code must say the
+// same.
+#pragma once
+
+#include "models/families/family.h"
+
+namespace packtrain {
+
+Family cohere2_family();
+
+}  // namespace packtrain
