@@ -20,6 +20,7 @@
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
 #include "models/families/llama.h"
+#include "models/families/ministral3.h"
 #include "models/families/mistral.h"
 #include "models/families/mixtral.h"
 #include "models/families/olmo.h"
@@ -115,6 +116,7 @@ std::span<const Family> families() {
       granite_family(),
       granitemoe_family(),
       llama_family(),
+      ministral3_family(),
       mistral_family(),
       mixtral_family(),
       olmo_family(),

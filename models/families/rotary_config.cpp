@@ -41,6 +41,15 @@ RotaryConfig read_object(ConfigReader& rope, const DecoderConfig& config, double
   return rotary;
 }
 
+void read_temperature(ConfigReader& rope, DecoderConfig& config) {
+  config.query_temperature = {.beta = rope.number("llama_4_scaling_beta"),
+                              .num_positions = rope.integer("original_max_position_embeddings")};
+  if (config.query_temperature.beta < 0) {
+    rope.fail("llama_4_scaling_beta", "must not be negative");
+  }
+  rope.ignore({"max_position_embeddings"});  // the same as outside
+}
+
 // rope_parameters or rope_scaling of a family whose layers all rotate equally.
 struct Layout {
   const RotaryDefaults& defaults;
@@ -58,6 +67,7 @@ void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
     rope.require("partial_rotary_factor", 1.0);
   }
   config.rotary = read_object(rope, config, layout.base, layout.original);
+  if (layout.defaults.query_temperature) read_temperature(rope, config);
   rope.finish();
 }
 

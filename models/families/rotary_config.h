@@ -22,6 +22,8 @@ struct RotaryDefaults {
   // For a family that has original_max_position_embeddings outside of rope_scaling; 0:
   // max_positions.
   std::int64_t original_max_positions = 0;
+  // Reads DecoderConfig::query_temperature from llama_4_scaling_beta, which must be set then.
+  bool query_temperature = false;
 };
 
 // Reads either layout into config.rotary and config.rotary_dim. max_positions and head_dim must be
