@@ -34,8 +34,8 @@ void read_experts_per_token(ConfigReader& reader, DecoderConfig& config, std::in
                        " experts");
 }
 
-void read_auxiliary_loss(ConfigReader& reader, DecoderConfig& config) {
-  const double coefficient = reader.number("router_aux_loss_coef", 0.001);
+void read_auxiliary_loss(ConfigReader& reader, DecoderConfig& config, double fallback) {
+  const double coefficient = reader.number("router_aux_loss_coef", fallback);
   if (coefficient < 0) reader.fail("router_aux_loss_coef", "must not be negative");
   config.experts.auxiliary_loss = reader.boolean("output_router_logits", false) ? coefficient : 0.0;
 }

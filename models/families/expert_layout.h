@@ -22,7 +22,7 @@ void read_experts_per_token(ConfigReader& reader, DecoderConfig& config, std::in
 
 // Reads `output_router_logits`, which makes transformers add the load-balancing loss, and
 // `router_aux_loss_coef`.
-void read_auxiliary_loss(ConfigReader& reader, DecoderConfig& config);
+void read_auxiliary_loss(ConfigReader& reader, DecoderConfig& config, double fallback = 0.001);
 void write_auxiliary_loss(const DecoderConfig& config, nlohmann::json& json);
 
 // Names inside a layer, without "model.layers.N.". Separate experts have experts.E.gate.weight and

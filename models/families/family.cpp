@@ -26,6 +26,7 @@
 #include "models/families/olmo.h"
 #include "models/families/olmo2.h"
 #include "models/families/olmo3.h"
+#include "models/families/olmoe.h"
 #include "models/families/phi.h"
 #include "models/families/phi3.h"
 #include "models/families/qwen2.h"
@@ -122,6 +123,7 @@ std::span<const Family> families() {
       olmo_family(),
       olmo2_family(),
       olmo3_family(),
+      olmoe_family(),
       phi_family(),
       phi3_family(),
       qwen2_family(),

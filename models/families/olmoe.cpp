@@ -1,0 +1,64 @@
+#include "models/families/olmoe.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/llama_layout.h"
+#include "models/families/qwen_experts.h"
+
+namespace packtrain {
+namespace {
+
+DecoderConfig parse(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "olmoe";
+  read_llama_layout(reader, config, {.max_positions = 4096, .epsilon = 1e-5});
+  config.qkv_bias = reader.boolean("attention_bias", false);
+  config.attention_output_bias = config.qkv_bias;
+  config.qk_norm = QkNormKind::kFull;
+  config.experts.num_experts = reader.integer("num_experts", 64);
+  config.experts.intermediate_size = config.intermediate_size;
+  config.experts.normalize_weights = reader.boolean("norm_topk_prob", false);
+  read_experts_per_token(reader, config, 8);
+  read_auxiliary_loss(reader, config, 0.01);
+  set_expert_layers(config, [](std::int64_t) { return true; });
+  reader.require("clip_qkv", nullptr);  // of normed heads, and in none of the published models
+  reader.finish(other_names(config));
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json["architectures"] = {"OlmoeForCausalLM"};
+  json["model_type"] = "olmoe";
+  json["attention_bias"] = config.qkv_bias;
+  json["num_experts"] = config.experts.num_experts;
+  json["num_experts_per_tok"] = config.experts.experts_per_token;
+  json["norm_topk_prob"] = config.experts.normalize_weights;
+  write_auxiliary_loss(config, json);
+  json["pad_token_id"] = nullptr;  // the family's default is a token of the vocabulary
+  return json;
+}
+
+std::vector<WeightPiece> weights(const DecoderConfig& config) {
+  return llama_layout_weights(
+      config, [&](WeightMap& map, std::int64_t layer) { add_qwen_experts(map, config, layer); });
+}
+
+std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+  return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
+    add_stacked_qwen_experts(map, config, layer);
+  })};
+}
+
+}  // namespace
+
+Family olmoe_family() {
+  return {.model_type = "olmoe",
+          .parse = parse,
+          .weights = weights,
+          .write = write,
+          .other_weights = other_weights};
+}
+
+}  // namespace packtrain
