@@ -19,6 +19,7 @@
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
+#include "models/families/granitemoeshared.h"
 #include "models/families/llama.h"
 #include "models/families/ministral3.h"
 #include "models/families/mistral.h"
@@ -116,6 +117,7 @@ std::span<const Family> families() {
       gpt_oss_family(),
       granite_family(),
       granitemoe_family(),
+      granitemoeshared_family(),
       llama_family(),
       ministral3_family(),
       mistral_family(),

@@ -13,6 +13,32 @@ DecoderConfig parse(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "granitemoe";
+  read_granitemoe_layout(reader, config);
+  reader.finish(other_names(config));
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_granitemoe_layout(config);
+  json["architectures"] = {"GraniteMoeForCausalLM"};
+  json["model_type"] = "granitemoe";
+  return json;
+}
+
+std::vector<WeightPiece> weights(const DecoderConfig& config) {
+  return llama_layout_weights(
+      config, [&](WeightMap& map, std::int64_t layer) { add_granite_experts(map, config, layer); });
+}
+
+std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+  return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
+    add_granite_expert_modules(map, config, layer);
+  })};
+}
+
+}  // namespace
+
+void read_granitemoe_layout(ConfigReader& reader, DecoderConfig& config) {
   read_llama_layout(reader, config);
   read_granite_multipliers(reader, config);
   config.qkv_bias = reader.boolean("attention_bias", false);
@@ -23,14 +49,10 @@ DecoderConfig parse(const nlohmann::json& json) {
   read_experts_per_token(reader, config, 2);
   read_auxiliary_loss(reader, config);
   set_expert_layers(config, [](std::int64_t) { return true; });
-  reader.finish(other_names(config));
-  return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_granitemoe_layout(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
-  json["architectures"] = {"GraniteMoeForCausalLM"};
-  json["model_type"] = "granitemoe";
   json["attention_bias"] = config.qkv_bias;
   json["num_local_experts"] = config.experts.num_experts;
   json["num_experts_per_tok"] = config.experts.experts_per_token;
@@ -39,23 +61,17 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
-  return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
-    add_experts_stacked(map, config, layer,
-                        {"block_sparse_moe.router.layer", "block_sparse_moe.input_linear.weight",
-                         "block_sparse_moe.output_linear.weight"});
-  });
+void add_granite_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  add_experts_stacked(map, config, layer,
+                      {"block_sparse_moe.router.layer", "block_sparse_moe.input_linear.weight",
+                       "block_sparse_moe.output_linear.weight"});
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
-  return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
-    add_experts_stacked(map, config, layer,
-                        {"block_sparse_moe.router", "block_sparse_moe.experts.gate_up_proj",
-                         "block_sparse_moe.experts.down_proj"});
-  })};
+void add_granite_expert_modules(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  add_experts_stacked(map, config, layer,
+                      {"block_sparse_moe.router", "block_sparse_moe.experts.gate_up_proj",
+                       "block_sparse_moe.experts.down_proj"});
 }
-
-}  // namespace
 
 Family granitemoe_family() {
   return {.model_type = "granitemoe",

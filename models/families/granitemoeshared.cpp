@@ -1,0 +1,67 @@
+#include "models/families/granitemoeshared.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/families/granitemoe.h"
+#include "models/families/llama_layout.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kShared = "shared_intermediate_size";
+
+DecoderConfig parse(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "granitemoeshared";
+  read_granitemoe_layout(reader, config);
+  config.experts.shared_intermediate_size = reader.count(kShared, 0);
+  reader.finish(other_names(config));
+  return config;
+}
+
+nlohmann::json write(const DecoderConfig& config) {
+  nlohmann::json json = write_granitemoe_layout(config);
+  json["architectures"] = {"GraniteMoeSharedForCausalLM"};
+  json["model_type"] = "granitemoeshared";
+  json[kShared] = config.experts.shared_intermediate_size;
+  return json;
+}
+
+void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  const std::int64_t inner = config.experts.shared_intermediate_size;
+  if (inner == 0) return;
+  const std::string name = "layers." + std::to_string(layer) + ".";
+  const std::string theirs = "model." + name + "shared_mlp.";
+  const std::string ours = name + "mlp.shared.";
+  map.linear(ours + "gate_up", theirs + "input_linear", 2 * inner, config.hidden_size, false);
+  map.linear(ours + "down", theirs + "output_linear", config.hidden_size, inner, false);
+}
+
+std::vector<WeightPiece> weights_of(const DecoderConfig& config,
+                                    decltype(add_granite_experts) add) {
+  return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
+    add(map, config, layer);
+    add_shared_expert(map, config, layer);
+  });
+}
+
+std::vector<WeightPiece> weights(const DecoderConfig& config) {
+  return weights_of(config, add_granite_experts);
+}
+
+std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+  return {weights_of(config, add_granite_expert_modules)};
+}
+
+}  // namespace
+
+Family granitemoeshared_family() {
+  return {.model_type = "granitemoeshared",
+          .parse = parse,
+          .weights = weights,
+          .write = write,
+          .other_weights = other_weights};
+}
+
+}  // namespace packtrain
