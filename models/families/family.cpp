@@ -24,6 +24,7 @@
 #include "models/families/ministral3.h"
 #include "models/families/mistral.h"
 #include "models/families/mixtral.h"
+#include "models/families/nemotron.h"
 #include "models/families/olmo.h"
 #include "models/families/olmo2.h"
 #include "models/families/olmo3.h"
@@ -122,6 +123,7 @@ std::span<const Family> families() {
       ministral3_family(),
       mistral_family(),
       mixtral_family(),
+      nemotron_family(),
       olmo_family(),
       olmo2_family(),
       olmo3_family(),
