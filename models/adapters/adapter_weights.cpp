@@ -148,7 +148,7 @@ bool is_initial_name(const std::string& name) {
 
 std::vector<WeightPiece> adapter_weights(const DecoderConfig& config) {
   const AdapterTargets& targets = *config.adapter;
-  const std::vector<WeightPiece> base = find_family(config.family).weights(config);
+  const std::vector<WeightPiece> base = module_weights(config);
   const auto experts = stacked_experts(config);
   WeightMap map;
   for (const auto& [weight, modules] : targets.weights) {

@@ -62,6 +62,7 @@ std::optional<std::string> nearest_key(const nlohmann::json& text, const std::st
 }  // namespace
 
 bool is_dropout_key(const std::string& key) {
+  if (key == "classifier_dropout") return false;  // of another kind of model
   return key.find("dropout") != std::string::npos || key.ends_with("pdrop");
 }
 

@@ -21,6 +21,7 @@ constexpr std::array kOfEveryConfig = {
     "bad_words_ids",
     "begin_suppress_tokens",
     "chunk_size_feed_forward",
+    "classifier_dropout",
     "ctc_loss_reduction",
     "diversity_penalty",
     "do_sample",

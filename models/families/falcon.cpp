@@ -66,10 +66,9 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-// One tensor has, for each key head, the rows of its query heads, of the key head and of its value
-// head.
-void add_qkv(WeightMap& map, const DecoderConfig& config, const std::string& ours,
-             const std::string& hf, const std::vector<std::int64_t>& shape, std::int64_t row_size) {
+void add_part_of_qkv(WeightMap& map, const DecoderConfig& config, const std::string& ours,
+                     const std::string& hf, const std::vector<std::int64_t>& shape,
+                     std::int64_t row_size) {
   const std::int64_t groups = config.num_kv_heads;
   const std::int64_t queries = config.num_heads / groups;
   const std::int64_t head = config.head_dim * row_size;
@@ -93,13 +92,8 @@ void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) 
   const std::string hf = "transformer.h." + std::to_string(layer) + ".";
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.intermediate_size;
-  const std::int64_t rows = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim;
-  const std::string qkv = hf + "self_attention.query_key_value";
   add_norms(map, config, ours, hf);
-  add_qkv(map, config, ours + "attention.qkv.weight", qkv + ".weight", {rows, hidden}, hidden);
-  if (config.qkv_bias) {
-    add_qkv(map, config, ours + "attention.qkv.bias", qkv + ".bias", {rows}, 1);
-  }
+  add_qkv_by_groups(map, config, ours + "attention.qkv", hf + "self_attention.query_key_value");
   map.linear(ours + "attention.output", hf + "self_attention.dense", hidden, hidden,
              config.attention_output_bias);
   map.linear(ours + "mlp.up", hf + "mlp.dense_h_to_4h", inner, hidden, config.mlp_bias);
@@ -142,6 +136,14 @@ nlohmann::json write(const DecoderConfig& config) {
 }
 
 }  // namespace
+
+void add_qkv_by_groups(WeightMap& map, const DecoderConfig& config, const std::string& ours,
+                       const std::string& hf) {
+  const std::int64_t rows = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim;
+  const std::int64_t hidden = config.hidden_size;
+  add_part_of_qkv(map, config, ours + ".weight", hf + ".weight", {rows, hidden}, hidden);
+  if (config.qkv_bias) add_part_of_qkv(map, config, ours + ".bias", hf + ".bias", {rows}, 1);
+}
 
 Family falcon_family() {
   return {"falcon", parse, weights, write, "transformer."};

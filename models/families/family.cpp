@@ -16,6 +16,7 @@
 #include "models/families/gemma3_text.h"
 #include "models/families/glm.h"
 #include "models/families/glm4.h"
+#include "models/families/gpt_neox.h"
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
@@ -115,6 +116,7 @@ std::span<const Family> families() {
       gemma3_text_family(),
       glm_family(),
       glm4_family(),
+      gpt_neox_family(),
       gpt_oss_family(),
       granite_family(),
       granitemoe_family(),
@@ -154,6 +156,11 @@ const Family& find_family(const std::string& model_type) {
   throw Error(ErrorCategory::kConfig,
               "model config: model_type is '" + model_type + "', want one of: " + known,
               "models/README.md says how to add a family");
+}
+
+std::vector<WeightPiece> module_weights(const DecoderConfig& config) {
+  const Family& family = find_family(config.family);
+  return family.modules != nullptr ? family.modules(config) : family.weights(config);
 }
 
 DecoderConfig parse_decoder_config(const std::string& json_text) {

@@ -22,11 +22,16 @@ struct Family {
   const char* prefix = "model.";
   // Other layouts of published files (older names, stacked or separate experts), each complete.
   std::vector<std::vector<WeightPiece>> (*other_weights)(const DecoderConfig& config) = nullptr;
+  // By the names of transformers' modules, which adapters have. Null: those of `weights`.
+  std::vector<WeightPiece> (*modules)(const DecoderConfig& config) = nullptr;
 };
 
 std::span<const Family> families();  // the explicit table
 // Throws Error(kConfig), which lists the known families, when `model_type` is not one of them.
 const Family& find_family(const std::string& model_type);
+
+// The map of the model's tensors by the names of transformers' modules.
+std::vector<WeightPiece> module_weights(const DecoderConfig& config);
 
 // All maps that import tries on a folder's tensors, in this order. Export writes the first. Throws
 // Error(kInternal) when one is not complete (check_weight_map).

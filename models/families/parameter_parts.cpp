@@ -59,7 +59,7 @@ std::vector<ParameterPart> parts_of(const std::string& parameter, const RunsOfTe
 }  // namespace
 
 std::map<std::string, std::vector<ParameterPart>> parameter_parts(const DecoderConfig& config) {
-  std::vector<WeightPiece> pieces = find_family(config.family).weights(config);
+  std::vector<WeightPiece> pieces = module_weights(config);
   std::ranges::stable_sort(pieces, {}, &WeightPiece::begin);
   std::map<std::string, RunsOfTensors> runs;
   for (const WeightPiece& piece : pieces) add(runs[piece.parameter][piece.hf_name], piece);

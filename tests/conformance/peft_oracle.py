@@ -8,7 +8,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 
 # Linear layers of transformers that choose experts or scale their sum: no adapter targets them here.
 ROUTERS = ["router.layer", "shared_expert_gate", "gate"]
-EMBEDDINGS = ("embed_tokens", "word_embeddings", "wte")
+EMBEDDINGS = ("embed_tokens", "embed_in", "word_embeddings", "wte")
 
 
 def linear_paths(model):

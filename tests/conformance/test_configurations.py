@@ -26,6 +26,7 @@ PUBLISHED = {  # parameters, as the models' pages say
     "olmo-7b": 6_888_095_744,
     "phi-2": 2_779_683_840,
     "phi-3-mini": 3_821_079_552,
+    "pythia-1b": 1_011_781_632,
     "qwen1.5-moe-a2.7b": 14_315_784_192,
     "qwen2.5-1.5b": 1_543_714_304,
     "qwen3-1.7b": 1_720_574_976,
