@@ -38,8 +38,60 @@ constexpr std::array kClassSizes = {
     ClassSizes{"mistral", 32000, 4096, 14336, 32, 32, 8, 131072},
     ClassSizes{"phi3", 32064, 3072, 8192, 32, 32, 0, 4096},
     ClassSizes{"qwen2", 151936, 4096, 22016, 32, 32, 32, 32768},
+    ClassSizes{"qwen2_5_vl_text", 152064, 8192, 29568, 80, 64, 8, 32768},
     ClassSizes{"qwen3", 151936, 4096, 22016, 32, 32, 32, 32768},
+    ClassSizes{"qwen3_vl_text", 151936, 4096, 22016, 32, 32, 32, 128000},
 };
+
+// Text models that compute what a family computes. The positions of their pictures have three
+// parts, which are equal for text.
+struct SameAsFamily {
+  std::string_view model_type;
+  std::string_view family;
+  // Values that transformers' class of the type uses when a config does not set them.
+  double rope_theta;
+  double rms_norm_eps;
+  std::int64_t max_window_layers;
+};
+
+constexpr std::array kSameAsFamily = {
+    SameAsFamily{"qwen2_5_vl_text", "qwen2", 1e6, 1e-5, 80},
+    SameAsFamily{"qwen3_vl_text", "qwen3", 5e5, 1e-6, 28},
+};
+
+const SameAsFamily* same_as_family(std::string_view model_type) {
+  const auto* found = std::ranges::find(kSameAsFamily, model_type, &SameAsFamily::model_type);
+  return found == kSameAsFamily.end() ? nullptr : found;
+}
+
+bool is_set(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && !found->is_null();
+}
+
+// Leaves out how the parts of a position share the pairs of a head.
+void merge_position_parts(json& rope) {
+  rope.erase("mrope_section");
+  rope.erase("mrope_interleaved");
+  for (const char* key : {"type", "rope_type"}) {
+    if (is_set(rope, key) && rope[key] == "mrope") rope[key] = "default";
+  }
+}
+
+void write_as_family(json& text) {
+  const SameAsFamily* same = same_as_family(text["model_type"].get<std::string>());
+  if (same == nullptr) return;
+  text["model_type"] = same->family;
+  bool has_base = is_set(text, "rope_theta");
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!text.contains(key) || !text[key].is_object()) continue;
+    merge_position_parts(text[key]);
+    has_base = has_base || is_set(text[key], "rope_theta");
+  }
+  if (!has_base) text["rope_theta"] = same->rope_theta;
+  if (!is_set(text, "rms_norm_eps")) text["rms_norm_eps"] = same->rms_norm_eps;
+  if (!is_set(text, "max_window_layers")) text["max_window_layers"] = same->max_window_layers;
+}
 
 // Their attention of text has other masks than the text model alone.
 constexpr std::array<std::string_view, 2> kNotCausal = {"paligemma", "colpali"};
@@ -74,9 +126,11 @@ void check_text_type(const json& config) {
   const json& text = config.at(kTextPart);
   const auto type = text.find("model_type");
   const bool is_named = type != text.end() && type->is_string();
-  const bool is_trained = is_named && std::ranges::any_of(families(), [&](const Family& family) {
-                            return type->get<std::string>() == family.model_type;
-                          });
+  const auto is_family = [&](const Family& family) {
+    return type->get<std::string>() == family.model_type;
+  };
+  const bool is_trained = is_named && (std::ranges::any_of(families(), is_family) ||
+                                       same_as_family(type->get<std::string>()) != nullptr);
   if (is_trained) return;
   throw Error(ErrorCategory::kConfig,
               "model config: model_type is " + config.value("model_type", json()).dump() +
@@ -103,6 +157,7 @@ json text_part(const json& config) {
   check_outer_type(config);
   json text = config.at(kTextPart);
   fill_sizes(text);
+  write_as_family(text);
   for (const char* key : {"tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id"}) {
     const auto outer = config.find(key);
     if (outer != config.end() && !outer->is_null()) text[key] = *outer;

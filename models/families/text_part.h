@@ -14,7 +14,8 @@ bool has_text_part(const std::string& config_json);  // false for invalid JSON
 
 // Returns the text model's complete config.json. Sizes that it leaves to the class in transformers
 // are filled in. The outer config's tie_word_embeddings and ids of special tokens have priority, as
-// in transformers. Returns `config` itself when it has no text part. Throws Error(kConfig) when the
+// in transformers. A type that computes what a family computes (qwen3_vl_text: qwen3) becomes that
+// family. Returns `config` itself when it has no text part. Throws Error(kConfig) when the
 // text model's type is not supported. Also throws when the outer model computes text in another way
 // than the text model alone.
 nlohmann::json text_part(const nlohmann::json& config);

@@ -28,6 +28,18 @@ MODELS = {
                  {"image_token_index": 90, "tie_word_embeddings": False}),
     "internvl": ("InternVLConfig", {"model_type": "qwen2"}, {"image_size": [28, 28], "patch_size": [14, 14]},
                  {"image_token_id": 90}),
+    "mistral3_of_ministral3": ("Mistral3Config", {"model_type": "ministral3", "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 8,
+        "llama_4_scaling_beta": 0.3}}, {"model_type": "pixtral", "head_dim": 8, **PICTURES},
+        {"image_token_index": 90, "tie_word_embeddings": False}),
+    "qwen2_5_vl": ("Qwen2_5_VLConfig", {"hidden_size": 32, "rope_parameters": {  # heads of 8; it reads no head_dim
+        "rope_type": "default", "rope_theta": 700.0, "mrope_section": [1, 1, 2]}},
+                   {"depth": 1, "num_heads": 2, "out_hidden_size": 32, "fullatt_block_indexes": [0]},
+                   {"image_token_id": 90, "video_token_id": 91}),
+    "qwen3_vl": ("Qwen3VLConfig", {"rope_parameters": {"rope_type": "default", "rope_theta": 700.0,
+                                                       "mrope_section": [2, 1, 1], "mrope_interleaved": True}},
+                 {"depth": 1, "num_heads": 2, "out_hidden_size": 24, "deepstack_visual_indexes": [0],
+                  "num_position_embeddings": 16}, {"image_token_id": 90, "video_token_id": 91}),
     "idefics3": ("Idefics3Config", {"model_type": "llama"}, PICTURES, {"image_token_id": 90}),
 }
 
@@ -60,7 +72,8 @@ def rename_as_new(folder):
 
 
 def is_text(name):
-    return "language_model" in name or "text_model" in name or "lm_head" in name
+    own = ("model.embed_tokens.", "model.layers.", "model.norm.")  # of Qwen2.5-VL, whose pictures' part is "visual"
+    return "language_model" in name or "text_model" in name or "lm_head" in name or name.startswith(own)
 
 
 @pytest.fixture
@@ -179,8 +192,8 @@ def test_two_text_models_in_a_folder_are_refused_by_their_places(config, tmp_pat
     assert code == 66 and "2 text models" in err and "draft." in err, err
 
 
-@pytest.mark.parametrize("text_type", ["gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral", "phi3",
-                                       "qwen2", "qwen3"])
+@pytest.mark.parametrize("text_type", ["cohere2", "gemma", "gemma2", "gemma3_text", "granite", "llama", "ministral3", "mistral",
+                                       "phi3", "qwen2", "qwen2_5_vl_text", "qwen3", "qwen3_vl_text"])
 def test_sizes_that_a_text_config_leaves_out_are_those_of_its_class(tool, tmp_path, text_type):
     def written(text):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", "text_config": text}))
