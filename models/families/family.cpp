@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -41,6 +42,7 @@
 #include "models/families/stablelm.h"
 #include "models/families/starcoder2.h"
 #include "models/families/text_part.h"
+#include "models/families/unknown_type.h"
 
 namespace packtrain {
 
@@ -172,7 +174,10 @@ DecoderConfig parse_decoder_config(const std::string& json_text) {
   }
   check_model_type(config);
   config = text_part(config);
-  const Family& family = find_family(config["model_type"].get<std::string>());
+  const auto type = config["model_type"].get<std::string>();
+  const auto is_known = [&](const Family& family) { return type == family.model_type; };
+  if (std::ranges::none_of(families(), is_known)) refuse_unknown_type(config);
+  const Family& family = find_family(type);
   check_num_layers(config);
   const DecoderConfig decoder = family.parse(config);
   check_num_experts(decoder);

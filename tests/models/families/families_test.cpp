@@ -88,6 +88,16 @@ TEST(Families, AnUnknownModelTypeListsTheKnownOnes) {
   EXPECT_THROW(parse_decoder_config("{not json"), Error);
 }
 
+TEST(Families, AnUnknownModelTypeNamesTheNearestFamilyAndWhatDiffers) {
+  nlohmann::json config = old_llama();
+  config["model_type"] = "granite_next";
+  EXPECT_NE(message_of(config).find("nearest is 'granite', which reads all"), std::string::npos);
+  config["q_norm_rank"] = 7;
+  const std::string message = message_of(config);
+  EXPECT_NE(message.find("nearest is 'granite', for which key 'q_norm_rank'"), std::string::npos)
+      << message;
+}
+
 TEST(Families, OfAModelOfMoreThanTextTheTextModelIsRead) {
   const nlohmann::json config = {{"model_type", "llava"}, {"text_config", old_llama()}};
   EXPECT_EQ(parse_decoder_config(config.dump()), parse_decoder_config(old_llama().dump()));

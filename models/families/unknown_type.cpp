@@ -1,0 +1,80 @@
+#include "models/families/unknown_type.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "framework/core/error.h"
+#include "models/families/family.h"
+
+namespace packtrain {
+namespace {
+
+// Holds what a family says of a config. Without a fault the family reads all keys.
+struct Reading {
+  std::string_view family;
+  std::string faults;
+  std::int64_t num_faults = 0;
+};
+
+std::int64_t count(std::string_view text, std::string_view part) {
+  std::int64_t found = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+Reading read_as(const Family& family, const nlohmann::json& config) {
+  constexpr std::string_view kPrefix = "model config: ";
+  Reading reading{family.model_type, "", 0};
+  try {
+    family.parse(config);
+  } catch (const Error& error) {
+    std::string_view faults = error.message();
+    if (faults.starts_with(kPrefix)) faults.remove_prefix(kPrefix.size());
+    reading.faults = faults;
+    reading.num_faults = count(faults, "key '");
+  }
+  return reading;
+}
+
+// How many letters two names have in common at their beginnings.
+std::size_t common_start(std::string_view a, std::string_view b) {
+  std::size_t size = 0;
+  while (size < a.size() && size < b.size() && a[size] == b[size]) ++size;
+  return size;
+}
+
+// The family with the fewest faults; of equals the one whose name begins most like the type.
+Reading nearest_reading(const nlohmann::json& config, std::string_view type) {
+  Reading nearest;
+  for (const Family& family : families()) {
+    Reading reading = read_as(family, config);
+    const bool is_nearer =
+        nearest.family.empty() || reading.num_faults < nearest.num_faults ||
+        (reading.num_faults == nearest.num_faults &&
+         common_start(reading.family, type) > common_start(nearest.family, type));
+    if (is_nearer) nearest = std::move(reading);
+  }
+  return nearest;
+}
+
+}  // namespace
+
+void refuse_unknown_type(const nlohmann::json& config) {
+  const std::string type = config["model_type"].get<std::string>();
+  const Reading nearest = nearest_reading(config, type);
+  std::string known;
+  for (const Family& family : families()) {
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  }
+  const std::string name(nearest.family);
+  throw Error(ErrorCategory::kConfig,
+              "model config: model_type is '" + type + "', want one of: " + known +
+                  ". The nearest is '" + name + "', " +
+                  (nearest.faults.empty() ? "which reads all keys of this config"
+                                          : "for which " + nearest.faults),
+              "Where the model computes what '" + name +
+                  "' computes, set model_type to it. `packtrain families` lists all families.");
+}
+
+}  // namespace packtrain
