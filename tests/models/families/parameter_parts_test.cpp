@@ -21,7 +21,7 @@ using TensorOfElement = std::map<std::string, std::vector<std::string>>;  // by 
 // The tensor of every element, by the weight map.
 TensorOfElement tensors_by_map(const DecoderConfig& config) {
   TensorOfElement tensors;
-  for (const WeightPiece& piece : find_family(config.family).weights(config)) {
+  for (const WeightPiece& piece : module_weights(config)) {
     std::vector<std::string>& of_parameter = tensors[piece.parameter];
     const auto end = static_cast<std::size_t>(piece.begin + piece.numel());
     of_parameter.resize(std::max(of_parameter.size(), end));
