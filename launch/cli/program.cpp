@@ -37,6 +37,7 @@ const Subcommand kSubcommands[] = {
     {"merge", "add an adapter to its model: one Hugging Face folder", run_merge},
     {"push", "upload a model or adapter to the Hugging Face Hub, with a model card", run_push},
     {"doctor", "look at the machines of a job: OK, SLOW or BROKEN, and what to do", run_doctor},
+    {"families", "the families of models that are trained, with published ones", run_families},
     {"config", "what a configuration resolves to, and what its keys mean", run_config},
     {"version", "print the version", run_version},
 };

@@ -34,6 +34,7 @@ int run_report(int argc, char** argv);
 int run_follow(int argc, char** argv);
 int run_push(int argc, char** argv);
 int run_doctor(int argc, char** argv);
+int run_families(int argc, char** argv);
 int run_config(int argc, char** argv);
 int run_version(int argc, char** argv);
 

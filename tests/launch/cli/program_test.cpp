@@ -25,6 +25,15 @@ TEST_F(Program, HelpOfPrepareHasAllItsForms) {
   }
 }
 
+TEST_F(Program, FamiliesHaveALineEach) {
+  const Outcome table = packtrain("families");
+  EXPECT_EQ(table.exit_code, 0) << table.said;
+  EXPECT_EQ(count(table.said, "\nsmollm3 "), 1U) << table.said;
+  const Outcome json = packtrain("families --json");
+  EXPECT_EQ(json.exit_code, 0);
+  EXPECT_EQ(count(json.said, "\":"), count(table.said, "\n") - 1) << json.said;
+}
+
 TEST_F(Program, AnUnknownSubcommandNamesTheNearestOne) {
   const Outcome outcome = packtrain("trian config.yaml");
   EXPECT_EQ(outcome.exit_code, 64);
