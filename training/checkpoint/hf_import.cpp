@@ -21,10 +21,16 @@ namespace {
 
 constexpr const char* kHead = "lm_head.weight";
 
+// Causal masks in files of GPT-NeoX: [1, 1, T, T], and the number that masks.
+bool is_causal_mask(const std::string& name, const TensorView& tensor) {
+  return name.ends_with(".attention.masked_bias") ||
+         (name.ends_with(".attention.bias") && tensor.shape.size() == 4);
+}
+
 // Tensors of old files that are not parameters: tables computed from the config, and the head of a
 // model with tied embeddings.
 bool is_ignorable(const std::string& name, const TensorView& tensor, const DecoderConfig& config) {
-  if (name.ends_with(".rotary_emb.inv_freq")) return true;
+  if (name.ends_with(".rotary_emb.inv_freq") || is_causal_mask(name, tensor)) return true;
   const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
   return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }

@@ -24,6 +24,6 @@ REFUSED = {
 def vary(generator, changes):
     rope = changes.get("rope_parameters")
     if rope:
-        rope["llama_4_scaling_beta"] = generator.choice([0.0, 0.1, 2.0])
+        rope["llama_4_scaling_beta"] = generator.choice([0.0, 0.1, 0.7])
         rope.setdefault("original_max_position_embeddings",
                         changes["max_position_embeddings"] if rope["rope_type"] == "dynamic" else 40)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hf_folders import change_weights, roundtrip, save_llama, save_model, tensors_of
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, FalconConfig, MixtralConfig, Phi3Config, StableLmConfig
+from transformers import AutoModelForCausalLM, FalconConfig, GPTNeoXConfig, MixtralConfig, Phi3Config, StableLmConfig
 
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 50000.0, "factor": 8.0, "low_freq_factor": 1.0,
                "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
@@ -82,6 +82,16 @@ def test_a_stored_head_of_a_tied_model_and_rotary_tables_are_ignored(tmp_path):
         "model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(2)}))
     roundtrip(source, tmp_path / "out")
     assert tensors_of(tmp_path / "out").keys() == before.keys()
+
+
+def test_causal_masks_of_pythia_are_ignored(tmp_path):
+    source = save_model(tmp_path / "in", GPTNeoXConfig(**SIZES, intermediate_size=40))
+    roundtrip(source, tmp_path / "plain")
+    change_weights(source, lambda tensors: tensors.update({
+        "gpt_neox.layers.0.attention.bias": torch.ones(1, 1, 4, 4, dtype=torch.bool),
+        "gpt_neox.layers.0.attention.masked_bias": torch.tensor(-1e9)}))
+    roundtrip(source, tmp_path / "out")
+    assert_same_bytes(tmp_path / "plain", tmp_path / "out")
 
 
 def test_a_folder_without_weights_is_a_configuration_error(tmp_path):

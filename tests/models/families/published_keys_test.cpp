@@ -1,0 +1,141 @@
+// Configs with the keys that published folders have.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "models/families/family.h"
+#include "tests/models/llama_config.h"
+
+namespace packtrain {
+namespace {
+
+using test::message_of;
+
+DecoderConfig read_and_written(const nlohmann::json& json) {
+  const DecoderConfig config = parse_decoder_config(json.dump());
+  EXPECT_EQ(parse_decoder_config(find_family(config.family).write(config).dump()), config);
+  return config;
+}
+
+nlohmann::json smollm3() {
+  return nlohmann::json::parse(R"({
+    "architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "attention_bias": false,
+    "attention_dropout": 0.0, "eos_token_id": 128012, "hidden_act": "silu", "hidden_size": 2048,
+    "initializer_range": 0.02, "intermediate_size": 11008, "max_position_embeddings": 65536,
+    "max_window_layers": 28, "mlp_bias": false, "no_rope_layer_interval": 4,
+    "no_rope_layers": [1, 1, 1, 0, 1, 1, 1, 0], "num_attention_heads": 16, "num_hidden_layers": 8,
+    "num_key_value_heads": 4, "pretraining_tp": 2, "rms_norm_eps": 1e-06, "rope_scaling": null,
+    "rope_theta": 5000000.0, "sliding_window": null, "use_cache": false,
+    "use_sliding_window": false, "vocab_size": 128256})");
+}
+
+TEST(PublishedKeys, OfSmolLm3LeaveEveryFourthLayerWithoutRotary) {
+  const DecoderConfig config = read_and_written(smollm3());
+  for (std::int64_t layer = 0; layer < 8; ++layer) {
+    EXPECT_EQ(config.layer(layer).no_rotary, layer % 4 == 3) << layer;
+  }
+  EXPECT_TRUE(config.tied_embeddings);
+  nlohmann::json short_list = smollm3();
+  short_list["no_rope_layers"] = {1, 0};
+  EXPECT_NE(message_of(short_list).find("'no_rope_layers' has 2 layers, want 8"),
+            std::string::npos);
+}
+
+// The pattern of EXAONE-4.0-32B is a text, which does not count next to layer_types.
+TEST(PublishedKeys, OfExaone4HaveWindowsWhereHeadsTurn) {
+  nlohmann::json json = nlohmann::json::parse(R"({
+    "architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4", "attention_dropout": 0.0,
+    "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120, "initializer_range": 0.02,
+    "intermediate_size": 27392, "max_position_embeddings": 131072, "num_attention_heads": 40,
+    "num_hidden_layers": 4, "num_key_value_heads": 8, "pad_token_id": 0, "rms_norm_eps": 1e-05,
+    "rope_scaling": {"factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+    "rope_theta": 1000000, "sliding_window": 4096, "sliding_window_pattern": "LLLG",
+    "tie_word_embeddings": false, "vocab_size": 102400})");
+  json["layer_types"] = {"sliding_attention", "sliding_attention", "sliding_attention",
+                         "full_attention"};
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_EQ(config.layer(2).attention.window, 4096);
+  EXPECT_FALSE(config.layer(2).no_rotary);
+  EXPECT_TRUE(config.layer(3).attention.is_full());
+  EXPECT_TRUE(config.layer(3).no_rotary);
+}
+
+nlohmann::json command_r7b() {
+  return nlohmann::json::parse(R"({
+    "architectures": ["Cohere2ForCausalLM"], "model_type": "cohere2", "attention_bias": false,
+    "attention_dropout": 0.0, "cache_implementation": "hybrid", "head_dim": 128,
+    "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+    "intermediate_size": 14336, "layer_norm_eps": 1e-05, "layer_switch": 4, "logit_scale": 0.25,
+    "max_position_embeddings": 132096, "num_attention_heads": 32, "num_hidden_layers": 4,
+    "num_key_value_heads": 8, "order_of_interleaved_layers": "local_attn_first",
+    "pad_token_id": 0, "position_embedding_type": "rope_gptj", "rope_scaling": null,
+    "rope_theta": 50000, "rotary_pct": 1.0, "sliding_window": 4096, "sliding_window_pattern": 4,
+    "use_embedding_sharing": true, "use_gated_activation": true, "use_parallel_block": true,
+    "use_parallel_embedding": false, "use_qk_norm": false, "vocab_size": 256000})");
+}
+
+TEST(PublishedKeys, OfCommandR7bAreReadWithThoseOfCoheresOwnCode) {
+  const DecoderConfig config = read_and_written(command_r7b());
+  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_EQ(config.logit_multiplier, 0.25);
+  EXPECT_TRUE(config.layer(3).no_rotary);
+  const nlohmann::json others = {
+      {"layer_switch", 2}, {"use_parallel_block", false}, {"position_embedding_type", "rope_neox"}};
+  for (const auto& [key, value] : others.items()) {
+    nlohmann::json json = command_r7b();
+    json[key] = value;
+    EXPECT_NE(message_of(json).find("'" + key + "'"), std::string::npos) << key;
+  }
+}
+
+TEST(PublishedKeys, OfMinistral3SetTheTemperatureOfQueries) {
+  const nlohmann::json text = nlohmann::json::parse(R"({
+    "model_type": "ministral3", "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu",
+    "hidden_size": 3072, "initializer_range": 0.02, "intermediate_size": 9216,
+    "max_position_embeddings": 262144, "num_attention_heads": 32, "num_hidden_layers": 26,
+    "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_parameters": {
+      "beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0, "llama_4_scaling_beta": 0.1,
+      "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16384,
+      "rope_theta": 1000000.0, "rope_type": "yarn", "type": "yarn"},
+    "sliding_window": null, "use_cache": true, "vocab_size": 131072})");
+  const DecoderConfig config =
+      read_and_written({{"model_type", "mistral3"}, {"text_config", text}});
+  EXPECT_EQ(config.query_temperature, (QueryTemperature{.beta = 0.1, .num_positions = 16384}));
+  EXPECT_EQ(config.rotary.scaling.attention_factor, 1.0);
+}
+
+TEST(PublishedKeys, OfQwen3VlAreThoseOfQwen3ForText) {
+  const nlohmann::json text = nlohmann::json::parse(R"({
+    "model_type": "qwen3_vl_text", "attention_bias": false, "attention_dropout": 0.0,
+    "head_dim": 128, "hidden_act": "silu", "hidden_size": 2560, "initializer_range": 0.02,
+    "intermediate_size": 9728, "max_position_embeddings": 262144, "num_attention_heads": 32,
+    "num_hidden_layers": 36, "num_key_value_heads": 8, "rms_norm_eps": 1e-06,
+    "rope_scaling": {"mrope_interleaved": true, "mrope_section": [24, 20, 20],
+                     "rope_type": "default"},
+    "rope_theta": 5000000, "tie_word_embeddings": true, "use_cache": true, "vocab_size": 151936})");
+  const DecoderConfig config =
+      read_and_written({{"model_type", "qwen3_vl"}, {"text_config", text}});
+  EXPECT_EQ(config.family, "qwen3");
+  EXPECT_EQ(config.rotary.base, 5e6);
+  EXPECT_EQ(config.rotary.scaling, RotaryScaling{});
+  EXPECT_TRUE(config.tied_embeddings);
+}
+
+TEST(PublishedKeys, OfGptNeox20bAndPythiaAreRead) {
+  const nlohmann::json json = nlohmann::json::parse(R"({
+    "architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "attention_dropout": 0,
+    "attention_probs_dropout_prob": 0, "bos_token_id": 0, "eos_token_id": 0,
+    "hidden_act": "gelu_fast", "hidden_dropout": 0, "hidden_dropout_prob": 0, "hidden_size": 6144,
+    "initializer_range": 0.02, "intermediate_size": 24576, "layer_norm_eps": 1e-05,
+    "max_position_embeddings": 2048, "num_attention_heads": 64, "num_hidden_layers": 44,
+    "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": false,
+    "use_cache": true, "use_parallel_residual": true, "vocab_size": 50432})");
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_EQ(config.resolved_rotary_dim(), 24);
+  EXPECT_EQ(config.residual, ResidualKind::kParallelTwoNorms);
+}
+
+}  // namespace
+}  // namespace packtrain
