@@ -60,25 +60,14 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
-  return llama_layout_weights(
-      config, [&](WeightMap& map, std::int64_t layer) { add_qwen_experts(map, config, layer); });
-}
-
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
-  return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
-    add_stacked_qwen_experts(map, config, layer);
-  })};
-}
-
 }  // namespace
 
 Family qwen3_moe_family() {
   return {.model_type = "qwen3_moe",
           .parse = parse,
-          .weights = weights,
+          .weights = qwen_expert_weights,
           .write = write,
-          .other_weights = other_weights};
+          .other_weights = stacked_qwen_expert_weights};
 }
 
 }  // namespace packtrain

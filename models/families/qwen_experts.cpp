@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/families/llama_layout.h"
+
 namespace packtrain {
 
 void read_qwen_experts(ConfigReader& reader, DecoderConfig& config) {
@@ -38,6 +40,17 @@ void add_qwen_experts(WeightMap& map, const DecoderConfig& config, std::int64_t 
 void add_stacked_qwen_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   add_experts_stacked(map, config, layer,
                       {"mlp.gate", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"});
+}
+
+std::vector<WeightPiece> qwen_expert_weights(const DecoderConfig& config) {
+  return llama_layout_weights(
+      config, [&](WeightMap& map, std::int64_t layer) { add_qwen_experts(map, config, layer); });
+}
+
+std::vector<std::vector<WeightPiece>> stacked_qwen_expert_weights(const DecoderConfig& config) {
+  return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
+    add_stacked_qwen_experts(map, config, layer);
+  })};
 }
 
 }  // namespace packtrain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <vector>
 
 #include "models/families/config_reader.h"
 #include "models/families/expert_layout.h"
@@ -17,5 +18,9 @@ void write_qwen_experts(const DecoderConfig& config, nlohmann::json& json);
 // Separate tensors for each expert, as published, or tensors that stack all experts.
 void add_qwen_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer);
 void add_stacked_qwen_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer);
+
+// The weights of a model with Llama's layout and such experts, in either layout of experts.
+std::vector<WeightPiece> qwen_expert_weights(const DecoderConfig& config);
+std::vector<std::vector<WeightPiece>> stacked_qwen_expert_weights(const DecoderConfig& config);
 
 }  // namespace packtrain
