@@ -15,7 +15,7 @@ struct AttentionUnit {
   std::int32_t first_tile = 0;     // of dq in the workspace, counted for one query head
 };
 
-// Keys of a block of threads. Several sequences are one unit only if they have at most so many.
+// Keys of a block of threads. Several sequences are one unit only if they have no more.
 inline constexpr std::int32_t kUnitKeys = 128;
 inline constexpr std::int32_t kUnitQueries = 64;  // of a tile
 

@@ -6,9 +6,9 @@
 //    dV += P^T dO, dK += dS^T Q, dQ = dS K, with delta = sum(dO O) of each query.
 // (FlashAttention-2's equations, Dao, arXiv 2307.08691). One warp group loads tiles and computes
 // delta (producer.cuh). Two multiply, each with 64 keys (consumer.cuh). P^T and dS^T stay in their
-// registers as left operands. dS^T also goes to shared memory for dQ, whose sums run over the keys
-// of both. So dK and dV are written once, and dQ without atomics. With several blocks of keys, the
-// same thread adds to the same place of the workspace. The result is deterministic.
+// registers as left operands. dS^T also goes to shared memory for dQ. Its sums run
+// over the keys of both. So dK and dV are written once, and dQ without atomics. With several blocks
+// of keys, the same thread adds to the same place of the workspace. The result is deterministic.
 #include "framework/device/cuda/check.h"
 #include "models/ops/attention/short/hopper/consumer.cuh"
 #include "models/ops/attention/short/hopper/producer.cuh"

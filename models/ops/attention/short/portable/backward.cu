@@ -5,9 +5,10 @@
 //    S^T = K Q^T, P^T = exp(scale S^T - logsumexp), dP^T = V dO^T, dS^T = P^T (dP^T - delta)
 //    dV += P^T dO, dK += dS^T Q, dQ = dS K, with delta = sum(dO O) of each query.
 // (FlashAttention-2's equations, Dao, arXiv 2307.08691). A warp has 16 keys. P^T and dS^T stay in
-// its registers as left operands. dS^T also goes to shared memory for dQ, whose sums run over the
-// keys of all warps. So dK and dV are written once, and dQ without atomics. With several blocks of
-// keys, the same thread adds to the same place of the workspace. The result is deterministic.
+// its registers as left operands. dS^T also goes to shared memory for dQ. Its sums run
+// over the keys of all warps. So dK and dV are written once, and dQ without atomics. With several
+// blocks of keys, the same thread adds to the same place of the workspace. The result is
+// deterministic.
 #include <cuda_bf16.h>
 
 #include "framework/device/cuda/check.h"
