@@ -14,7 +14,7 @@ namespace packtrain {
 struct EvaluatedObjective {
   std::shared_ptr<const Objective> objective;  // null: the loss of next tokens
   Normalize normalize = Normalize::kTokens;    // of its next-token term
-  bool share_prefixes = true;
+  bool share_prefixes = false;  // of the examples of a group
   bool has_divergence = false;  // KTO: over the whole store
   std::uint64_t seed = 0;       // of the order of mismatched answers
   std::int64_t max_length = 0;  // of a mismatched example
