@@ -120,8 +120,9 @@ struct BatchSection {
   bool cross_example_attention = false;  // fixed_length: a row is one sequence
   std::int64_t packing_window = 4096;    // multipack: an example moves fewer places than this
   std::string plan_file;                 // file: the steps (samplers/plan_file)
-  // Tokens that all examples of a group begin with are computed once.
-  bool share_prefixes = true;
+  bool share_prefixes = true;  // tokens that all examples of a group begin with are computed once
+  // No key: an upper limit of attention's keys for each row (training/plan/shared_keys.h).
+  std::optional<double> keys_of_row;
   CostSource cost = CostSource::kFlops;  // cost that balances ranks
   Normalize normalize = Normalize::kTokens;
 };

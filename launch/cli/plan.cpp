@@ -23,6 +23,7 @@
 #include "training/plan/accumulation.h"
 #include "training/plan/adapter_plans.h"
 #include "training/plan/plan_source.h"
+#include "training/plan/shared_keys.h"
 #include "training/plan/written_plan.h"
 #include "training/setup/model_source.h"
 #include "training/setup/store_kind.h"
@@ -178,9 +179,10 @@ void add_course(const Config& config, const Planner& planner, PlanReport& report
   }
 }
 
-PlanReport make_report(const PlanArguments& arguments, const Config& config) {
+PlanReport make_report(const PlanArguments& arguments, Config config) {
   const TrainingStores data = open_training_stores(config);
   const TokenStore* const store = data.all.get();
+  set_keys_of_row(*store, config);
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   const Assumed assumed = assume(config, decoder, arguments.devices);
@@ -215,6 +217,7 @@ PlanReport make_report(const PlanArguments& arguments, const Config& config) {
   report.memory = memory_forecast(
       fitted, decoder, assumed,
       {.num_rows = report.survey.max_rows_in_micro_batch(),
+       .num_keys = report.survey.max_keys_in_micro_batch(),
        .several_micro_batches = report.survey.num_micro_batches() > report.survey.num_steps()},
       planned_host_load(*store, report.survey));
   if (arguments.tflops) {

@@ -17,6 +17,7 @@
 #include "training/plan/memory_fit.h"
 #include "training/plan/memory_suggestions.h"
 #include "training/plan/near_configurations.h"
+#include "training/plan/shared_keys.h"
 #include "training/setup/model_source.h"
 #include "training/setup/training_store.h"
 
@@ -144,10 +145,11 @@ HostMemoryLoad longest_host_load(const Config& config, const TokenStore* store, 
 
 }  // namespace
 
-MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given) {
+MemoryForecast longest_memory_forecast(Config config, const DeviceArguments& given) {
   const DecoderConfig decoder = find_model(config).decoder;
-  const Assumed assumed = assume(config, decoder, given);
   const std::unique_ptr<TokenStore> store = find_training_store(config);
+  if (store != nullptr) set_keys_of_row(*store, config);
+  const Assumed assumed = assume(config, decoder, given);
   FittedConfig fitted = fit_config(config, decoder, assumed, store.get());
   const int num_ranks = assumed.device.ranks.num_ranks;
   const std::int64_t tokens = fitted.budget.tokens;

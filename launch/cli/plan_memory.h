@@ -52,8 +52,9 @@ MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& 
                                const Assumed& assumed, const MemoryLoad& load,
                                const HostMemoryLoad& host_load);
 
-// Memory of micro-batches of the token budget with examples of data.max_length. Reads no examples.
-MemoryForecast longest_memory_forecast(const Config& config, const DeviceArguments& given);
+// Memory of micro-batches of the token budget with examples of data.max_length. Reads no examples
+// but rollouts, whose shared prompts it compares (shared_keys.h).
+MemoryForecast longest_memory_forecast(Config config, const DeviceArguments& given);
 
 // Memory of the planned steps.
 HostMemoryLoad planned_host_load(const TokenStore& store, const PlanSummary& survey);

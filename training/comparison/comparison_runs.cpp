@@ -18,6 +18,7 @@
 #include "training/loop/run.h"
 #include "training/plan/plan_source.h"
 #include "training/plan/plan_summary.h"
+#include "training/plan/shared_keys.h"
 #include "training/plan/token_budget.h"
 #include "training/saving/run_folder.h"
 #include "training/setup/model_source.h"
@@ -46,8 +47,9 @@ void require_common_budget(const Config& config) {
 }
 
 // Plans the first epoch. Throws the errors that training would throw before its first step.
-Surveyed survey(const Config& config, const RankHosts& hosts) {
+Surveyed survey(Config config, const RankHosts& hosts) {
   const auto store = open_training_store(config);
+  set_keys_of_row(*store, config);
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   require_common_budget(config);

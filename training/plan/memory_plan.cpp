@@ -15,6 +15,7 @@
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/slot_sizes.h"
 #include "parallel/sharding/unit_table.h"
+#include "training/plan/shared_keys.h"
 #include "training/setup/model_source.h"
 #include "training/setup/recompute_policies.h"
 #include "training/setup/reference_model.h"
@@ -42,7 +43,6 @@ constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyteBytes;
 // A row's token, position, label, weight and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
 constexpr std::int64_t kRowsOfSequence = 256;  // assumed when the length is not known
-constexpr std::int64_t kKeysOfRow = 2;         // assumed where prefixes are shared
 
 std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
@@ -204,7 +204,10 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   size.num_sequences =
       load.num_sequences > 0 ? load.num_sequences : load.num_rows / kRowsOfSequence + 1;
   size.max_rows = std::max(load.num_rows, load.largest_num_rows);
-  size.num_keys = load.num_keys.value_or(shares_prefixes(config_) ? kKeysOfRow * load.num_rows : 0);
+  const KeyBound keys = key_bound(config_, load.num_rows);
+  size.num_keys = load.num_keys.value_or(keys.num_keys);
+  plan.num_keys = size.num_keys;
+  plan.keys_basis = load.num_keys ? "of the planned micro-batches" : keys.basis;
   size.max_keys = std::max(size.num_keys, load.largest_num_keys);
   size.on_gpu = on_gpu;
   size.compute = scalar_type(config_.precision.compute);
@@ -258,6 +261,10 @@ std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
   if (device_bytes > 0) {
     line("free", device_bytes - plan.total(),
          fmt::format("of {:.2f} GiB", static_cast<double>(device_bytes) / kGibibyte));
+  }
+  if (plan.num_keys > 0) {
+    table += fmt::format("  keys of attention, copies of prefixes included: {}, {}\n",
+                         plan.num_keys, plan.keys_basis);
   }
   table.pop_back();
   return table;

@@ -33,6 +33,8 @@ struct MemoryPlan {
   std::vector<SavedActivation> layer_values;  // saved by one layer from forward to backward
   std::int64_t shared_bytes = 0;     // of `allocated`: shrinks when more ranks share one copy
   std::int64_t offloaded_bytes = 0;  // activations that are kept in host memory
+  std::int64_t num_keys = 0;         // of attention; 0: no prefix is shared
+  std::string keys_basis;            // where that number is from, for people
 
   std::int64_t allocated_bytes() const;
   std::int64_t outside_bytes() const;
@@ -58,7 +60,7 @@ struct MemoryLoad {
   std::int64_t num_sequences = 0;     // 0: one for each 256 rows
   std::int64_t largest_num_rows = 0;  // of any micro-batch, if that is more
   // Keys of attention where segments have prefixes, copies of prefixes included; 0: none has.
-  // Nothing: two for each row where the run shares prefixes, as many as pairs have at most.
+  // Nothing: the bound of shared_keys.h for these rows.
   std::optional<std::int64_t> num_keys = {};
   std::int64_t largest_num_keys = 0;
   bool several_micro_batches = false;  // whether a step may have more than one
@@ -110,7 +112,8 @@ class MemoryPlanner {
 };
 
 // One line an entry, in MiB when all are below a GiB. Names the largest memory peak. With the
-// device's memory it also shows what stays free. The last line has no newline.
+// device's memory it also shows what stays free. Where prefixes are shared it shows the number of
+// keys, and where that is from. The last line has no newline.
 std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes);
 
 // Effect of a plan that needs more memory than the device has, and what to change. Empty when the

@@ -18,6 +18,7 @@ struct MicroBatchWork {
   double flops = 0;         // of executed tokens and pads
   std::int64_t saved_rows = 0;
   std::int64_t max_unit_rows = 0;  // of one sequence or group
+  std::int64_t keys = 0;           // 0: no prefix is shared
 };
 
 // Rows of its prefix that the examples of a group see and do not compute.
@@ -47,18 +48,25 @@ MicroBatchWork work_of(const MicroBatch& pieces, const PlanSummaryOptions& optio
     work.flops += options.flops.of_segment(executed);
     return cost;
   };
+  bool shares = false;
   for_each_unit(pieces, [&](std::span<const Piece> unit) {
     double cost = 0;
     std::int64_t rows = 0;
+    SequenceCounts sequences;
     for_each_segment(unit, [&](std::span<const Piece> sequence, const AttentionSegment& segment) {
       cost += add(sequence, segment);
       rows += segment.rows.size();
+      sequences.add(segment);
     });
+    work.keys += sequences.num_keys();
+    shares = shares || sequences.has_prefixes();
     work.largest_cost = std::max(work.largest_cost, cost);
     work.max_unit_rows = std::max(work.max_unit_rows, rows);
     work.saved_rows += saved_rows(unit);
   });
-  work.rows = num_rows(work.rows, options.row_multiple);
+  const std::int64_t used = work.rows;
+  work.rows = num_rows(used, options.row_multiple);
+  work.keys = shares ? work.keys + work.rows - used : 0;
   return work;
 }
 
@@ -92,12 +100,13 @@ void PlanSummary::add(const StepPlan& plan) {
       most.tokens = std::max(most.tokens, work.tokens);
       most.cost = std::max(most.cost, work.cost);
       most.flops = std::max(most.flops, work.flops);
-      max_rows_ = std::max(max_rows_, work.rows);
+      largest_.rows = std::max(largest_.rows, work.rows);
+      largest_.keys = std::max(largest_.keys, work.keys);
     }
     slowest_tokens += static_cast<double>(most.tokens);
     slowest.cost += most.cost;
     slowest.flops += most.flops;
-    max_tokens_ = std::max(max_tokens_, most.tokens);
+    largest_.tokens = std::max(largest_.tokens, most.tokens);
   }
   const auto num_ranks = static_cast<double>(plan.ranks.size());
   const double fair_share = total.useful_cost / num_ranks;

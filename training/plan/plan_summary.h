@@ -21,6 +21,13 @@ struct PlanSummaryOptions {
 // whose layers have 12 hidden^2 weights.
 CostModel utilization_cost(std::int64_t hidden_size);
 
+// The most of any micro-batch.
+struct LargestCounts {
+  std::int64_t tokens = 0;
+  std::int64_t rows = 0;
+  std::int64_t keys = 0;
+};
+
 // Sums and means over the added steps. A step takes the sum over micro-batches of the slowest
 // rank's time, because ranks synchronize at every micro-batch.
 class PlanSummary {
@@ -40,8 +47,10 @@ class PlanSummary {
   double saved_fraction() const;
   std::int64_t split_examples() const { return split_examples_; }  // examples in several pieces
   std::int64_t num_micro_batches() const { return num_micro_batches_; }  // of one rank
-  std::int64_t max_tokens_in_micro_batch() const { return max_tokens_; }
-  std::int64_t max_rows_in_micro_batch() const { return max_rows_; }  // with all padding
+  std::int64_t max_tokens_in_micro_batch() const { return largest_.tokens; }
+  std::int64_t max_rows_in_micro_batch() const { return largest_.rows; }  // with all padding
+  // Keys of attention, copies of prefixes included; 0: no example shares a prefix.
+  std::int64_t max_keys_in_micro_batch() const { return largest_.keys; }
 
   double fill() const;              // tokens / (ranks x micro-batches x budget)
   double padding_fraction() const;  // rows without a token / all rows
@@ -69,8 +78,7 @@ class PlanSummary {
   std::int64_t saved_rows_ = 0;
   std::int64_t split_examples_ = 0;
   std::int64_t num_micro_batches_ = 0;
-  std::int64_t max_tokens_ = 0;
-  std::int64_t max_rows_ = 0;
+  LargestCounts largest_;
   std::int64_t rows_ = 0;
   std::int64_t slots_ = 0;  // ranks x micro-batches
   double token_imbalance_ = 0;

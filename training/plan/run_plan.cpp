@@ -15,6 +15,7 @@
 #include "training/plan/plan_source.h"
 #include "training/plan/run_memory.h"
 #include "training/plan/shard_size.h"
+#include "training/plan/shared_keys.h"
 #include "training/plan/step_count.h"
 #include "training/setup/training_store.h"
 
@@ -113,8 +114,9 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
                  const std::optional<ResumePoint>& resumed, const Device& device, World& world,
                  const AdapterStores& adapters)
     : config_(config), first_step_(resumed ? resumed->step : 0) {
+  set_keys_of_row(store, config_);
   const int kept = resumed ? kept_shard_size(resumed->header, data_parallel_size(world)) : 0;
-  const FoundShardSize found = choose_shard_size(config, decoder, device, world, kept);
+  const FoundShardSize found = choose_shard_size(config_, decoder, device, world, kept);
   config_.parallel.shard_size = found.num_ranks;
   mesh_ = make_process_mesh(world, found.num_ranks);
   const int num_ranks = mesh_.data_parallel_size();
@@ -213,6 +215,7 @@ void RunPlan::keep_lowered_budget(PlanEntry& entry) const {
 Config RunPlan::resolve(Config config) const {
   const PlanEntry& entry = header_.entries.back();
   config.parallel.shard_size = mesh_.shard.size;
+  config.batch.keys_of_row = config_.batch.keys_of_row;
   if (config.parallel.accumulate != Accumulate::kShard)
     config.parallel.accumulate = entry.accumulate;
   if (!entry.fitted) return config;

@@ -65,7 +65,8 @@ class RunPlan {
   std::int64_t total_steps() const { return total_steps_; }
   // Of each adapter's own run. One element, total_steps(), where several are not trained.
   const std::vector<std::int64_t>& num_steps() const { return num_steps_; }
-  // `config` with the shard size, and with what memory.fit and parallel.accumulate chose.
+  // `config` with the shard size, the bound of keys, and what memory.fit and parallel.accumulate
+  // chose.
   Config resolve(Config config) const;
 
   // Call it when this layout of `step` ran out of memory. Lays steps from `step` on over more

@@ -18,9 +18,11 @@
 #include "training/plan/memory_plan.h"
 #include "training/plan/plan_source.h"
 #include "training/plan/shard_size.h"
+#include "training/plan/shared_keys.h"
 #include "training/plan/token_budget.h"
 #include "training/setup/model_source.h"
 #include "training/setup/training_store.h"
+#include "training/steps/rehearsal.h"
 #include "training/verification/checks.h"
 #include "training/verification/planted_reference.h"
 
@@ -74,14 +76,17 @@ std::vector<StepPlan> first_plans(const Config& config, const TokenStore& store,
   return plans;
 }
 
-std::int64_t largest_num_rows(const std::vector<VerifiedStep>& steps) {
-  std::int64_t most = 0;
+// The largest micro-batch, with the most keys of any.
+MemoryLoad largest_load(const std::vector<VerifiedStep>& steps) {
+  MemoryLoad load{.num_keys = 0, .several_micro_batches = true};
   for (const VerifiedStep& step : steps) {
     for (const PackedBatch* batch : step.all_packed()) {
-      most = std::max<std::int64_t>(most, std::ssize(batch->input_ids));
+      const BatchSizes sizes = sizes_of(*batch);
+      load.num_rows = std::max(load.num_rows, sizes.num_rows);
+      load.num_keys = std::max(*load.num_keys, sizes.num_keys);
     }
   }
-  return most;
+  return load;
 }
 
 class Verification {
@@ -95,6 +100,7 @@ class Verification {
     if (const auto size = config_.parallel.shard_size)
       check_shard_size(*size, data_parallel_size(world));
     device_ = choose_device(config_, world);
+    set_keys_of_row(*store_, config_);
     config_.parallel.shard_size =
         choose_shard_size(config_, source_.decoder, *device_.device, world).num_ranks;
     mesh_ = make_process_mesh(world, *config_.parallel.shard_size);
@@ -136,10 +142,7 @@ class Verification {
     const auto available = static_cast<std::int64_t>(device_.device->total_memory_bytes());
     const int sharers = device_.device->kind() == DeviceKind::kCpu ? world_.local_size() : 1;
     const MemoryPlanner planner(config_, source_.decoder, {device_.device->kind(), 1});
-    const std::int64_t need =
-        planner.plan({.num_rows = largest_num_rows(steps_), .several_micro_batches = true})
-            .total() *
-        sharers;
+    const std::int64_t need = planner.plan(largest_load(steps_)).total() * sharers;
     if (available == 0 || need <= available) return;
     throw Error(
         ErrorCategory::kConfig,

@@ -1,4 +1,6 @@
 // packtrain plan from outside: what it says of the data.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <set>
 #include <string>
@@ -102,6 +104,38 @@ TEST_F(Plan, ShowsTheGroupsOfPairsAndWhatSharingTheirPromptsSaves) {
                            "save 0.2727 of all rows", "groups: 0 empty, 0 without a label"}) {
     EXPECT_EQ(count(text.said, part), 1U) << part << "\n" << text.said;
   }
+}
+
+TEST_F(Plan, CountsTheKeysOfRolloutsThatShareALongPrompt) {
+  std::string group = "{\"rollouts\":[";
+  for (int answer = 0; answer < 6; ++answer) {
+    group += fmt::format(
+        "{}{{\"input_ids\":[1,2,3,4,5,6,7,8,9,{}],\"labels\":[-100,-100,-100,-100,-100,-100,-100,"
+        "-100,-100,{}],\"advantage\":0.5}}",
+        answer == 0 ? "" : ",", 20 + answer, 20 + answer);
+  }
+  std::string lines;
+  for (int i = 0; i < 4; ++i) lines += group + "]}\n";
+  write("rollouts.jsonl", lines);
+  const Outcome made = packtrain(
+      "prepare --pretokenized rollouts.jsonl --vocab-size 128 --token-column advantage "
+      "--out rollouts");
+  ASSERT_EQ(made.exit_code, 0) << made.said;
+  const std::string arguments =
+      "data.train=rollouts data.validation=null objective.kind=policy batch.global_batch_size=1 ";
+  // 8 tokens are rows once, and each answer has 2 more. The micro-batch has 20 rows and its pads.
+  const Json json = plan(arguments);
+  EXPECT_EQ(json["num_tokens"], 4 * (8 + 6 * 2));
+  const Outcome text = packtrain("plan config.yaml " + arguments);
+  const std::string rows = "copies of prefixes included: ";
+  const std::size_t at = text.said.find(rows);
+  ASSERT_NE(at, std::string::npos) << text.said;
+  const std::int64_t keys = std::stoll(text.said.substr(at + rows.size()));
+  EXPECT_GE(keys, 6 * 10);
+  EXPECT_NE(text.said.find("of the planned micro-batches"), std::string::npos) << text.said;
+  const Outcome memory = packtrain("plan config.yaml --memory " + arguments);
+  EXPECT_NE(memory.said.find("3 for each row, as in the group that shares most"), std::string::npos)
+      << memory.said;
 }
 
 TEST_F(Plan, WritesWholeGroupsIntoAPlanFileThatItReads) {

@@ -117,6 +117,16 @@ TEST(PlanSummary, CountsGroupsAndTheRowsThatSharingSaves) {
   EXPECT_DOUBLE_EQ(survey.saved_fraction(), 6.0 / (12 + 8 + 6));
 }
 
+// The second answer has a copy of the prefix. The rows are 12, and 4 pads.
+TEST(PlanSummary, CountsKeysWithCopiesOfPrefixes) {
+  PlanSummary survey(linear_options());
+  survey.add(plan_of_pairs());
+  EXPECT_EQ(survey.max_keys_in_micro_batch(), (6 + 2) + (6 + 4) + 4);
+  PlanSummary plain(linear_options());
+  plain.add(plan_of({{pieces_of({6, 2})}}));
+  EXPECT_EQ(plain.max_keys_in_micro_batch(), 0);
+}
+
 TEST(PlanSummary, TheLargestGroupBoundsWhatAnyAssignmentReaches) {
   PlanSummaryOptions options = linear_options();
   options.cost = {.linear = 1, .quadratic = 0, .constant = 0};
