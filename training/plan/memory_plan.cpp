@@ -105,7 +105,7 @@ MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
 void MemoryPlanner::find_reference() {
   if (reference_source(config_) != ReferenceSource::kModel) return;
   const Config own = reference_config(config_);
-  const MemoryPlanner reference(own, find_model(own).decoder, ranks_);
+  const MemoryPlanner reference(own, reference_decoder(config_), ranks_);
   MemoryPlan plan;
   reference.add_state(/*several_micro_batches=*/false, plan);
   if (reference.is_sharded()) reference.add_slots(plan);

@@ -2,9 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "framework/config/load.h"
 #include "framework/core/error.h"
+#include "training/setup/model_source.h"
 
 namespace packtrain {
+namespace {
+
+// All that find_model() reads of a model without an adapter.
+std::string settings_of_model(const Config& config) {
+  std::string text;
+  for (const std::string& key : config_keys()) {
+    if (key.starts_with("model.")) text += key + "=" + config_value(config, key) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
 
 Config reference_config(const Config& config) {
   Config own = config;
@@ -17,6 +35,17 @@ Config reference_config(const Config& config) {
   own.objective = {};  // needs no reference itself
   own.memory.offload.reset();
   return own;
+}
+
+DecoderConfig reference_decoder(const Config& config) {
+  static std::mutex mutex;
+  static std::map<std::string, DecoderConfig> found;
+  const Config own = reference_config(config);
+  const std::lock_guard lock(mutex);
+  const std::string settings = settings_of_model(own);
+  const auto known = found.find(settings);
+  if (known != found.end()) return known->second;
+  return found.emplace(settings, find_model(own).decoder).first->second;
 }
 
 void check_reference_vocabulary(const Config& own, const DecoderConfig& reference,
