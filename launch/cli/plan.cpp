@@ -212,8 +212,8 @@ PlanReport make_report(const PlanArguments& arguments, Config config) {
   report.stores = store_shares(data);
   plan_steps(planner, *store, first, std::min(report.num_steps, first + num_shown), survey, report);
   const auto planned = [&](std::int64_t step) { return planner.plan(step); };
-  resolve_accumulation(config, decoder, assumed, store,
-                       count_micro_batches(planned, 0, report.num_steps), fitted);
+  const auto count = [&] { return count_micro_batches(planned, 0, report.num_steps); };
+  resolve_accumulation(config, decoder, assumed, store, count, fitted);
   report.memory = memory_forecast(
       fitted, decoder, assumed,
       {.num_rows = report.survey.max_rows_in_micro_batch(),

@@ -71,11 +71,11 @@ FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, cons
 }
 
 void resolve_accumulation(const Config& given, const DecoderConfig& decoder, const Assumed& assumed,
-                          const TokenStore* store, const MicroBatchCounts& counts,
+                          const TokenStore* store, const std::function<MicroBatchCounts()>& count,
                           FittedConfig& fitted) {
   const AccumulationChoice choice = assumed_accumulation(
       {given, decoder, fitted.budget.tokens,
-       step_work(given, store, assumed.device.ranks.num_ranks), counts, fitted.fitted},
+       step_work(given, store, assumed.device.ranks.num_ranks), count, fitted.fitted},
       assumed.device);
   fitted.config.parallel.accumulate = choice.accumulate;
   if (choice.fit.empty()) return;
@@ -156,7 +156,8 @@ MemoryForecast longest_memory_forecast(Config config, const DeviceArguments& giv
   const bool several = tokens < max_useful_tokens(config, num_ranks);
   const StepWork work = step_work(config, store.get(), num_ranks);
   const double mean = std::max(1.0, work.num_tokens / static_cast<double>(tokens));
-  resolve_accumulation(config, decoder, assumed, store.get(), {mean, several}, fitted);
+  const auto count = [&] { return MicroBatchCounts{mean, several}; };
+  resolve_accumulation(config, decoder, assumed, store.get(), count, fitted);
   return memory_forecast(fitted, decoder, assumed,
                          {.num_rows = tokens, .several_micro_batches = several},
                          longest_host_load(config, store.get(), num_ranks, tokens));

@@ -1,6 +1,7 @@
 // The memory that `packtrain plan` shows, for assumed hosts, devices and micro-batches.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -45,7 +46,7 @@ FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, cons
 // parallel.accumulate of a run of these steps, in the place of `auto`. `given`: the configuration
 // before fit_config().
 void resolve_accumulation(const Config& given, const DecoderConfig& decoder, const Assumed& assumed,
-                          const TokenStore* store, const MicroBatchCounts& counts,
+                          const TokenStore* store, const std::function<MicroBatchCounts()>& count,
                           FittedConfig& fitted);
 
 MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& decoder,

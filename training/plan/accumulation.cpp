@@ -7,6 +7,7 @@
 #include "training/plan/gather_slots.h"
 #include "training/plan/memory_fit.h"
 #include "training/plan/token_budget.h"
+#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -21,25 +22,31 @@ bool may_have_several(const AccumulationInput& input, int num_ranks) {
          batch.global_batch_size.value_or(0) > num_ranks * batch.micro_batch_size;
 }
 
-// Decides the cases that need no memory plan.
+// Decides the cases that need no memory plan and no steps.
 std::optional<Accumulate> without_limit(const AccumulationInput& input, int num_ranks,
                                         int shard_size, DeviceKind device) {
   const std::optional<Accumulate> given = input.config.parallel.accumulate;
   if (shard_size == 1 || !may_have_several(input, num_ranks)) return Accumulate::kShard;
   if (given) return given;
-  const bool wants = input.kept ? input.kept == Accumulate::kLocal : input.counts.most_have_several;
-  if (device == DeviceKind::kCuda && wants) return std::nullopt;
+  const bool may_be_local =
+      device == DeviceKind::kCuda && input.kept.value_or(Accumulate::kLocal) == Accumulate::kLocal;
+  if (may_be_local) return std::nullopt;
   return Accumulate::kShard;
 }
 
+// For the cases that without_limit() leaves open.
+bool wants_local(const AccumulationInput& input, const MicroBatchCounts& counts) {
+  return input.kept || counts.most_have_several;
+}
+
 // Inputs of memory.fit with `accumulate`. The tokens stay: the plan was made with them.
-FitInput fit_input(const AccumulationInput& input, Accumulate accumulate, const MemoryRanks& ranks,
-                   const MemoryLimit& limit) {
+FitInput fit_input(const AccumulationInput& input, Accumulate accumulate, double num_micro_batches,
+                   const MemoryRanks& ranks, const MemoryLimit& limit) {
   FitInput fit{input.config, input.decoder, ranks, limit, input.work};
   fit.config.parallel.accumulate = accumulate;
   fit.config.batch.max_tokens_per_micro_batch = input.max_tokens;
   if (fit.config.memory.fit == MemoryFit::kAuto) fit.config.memory.fit = MemoryFit::kKeepTokens;
-  fit.work.num_micro_batches = input.counts.mean;
+  fit.work.num_micro_batches = num_micro_batches;
   return fit;
 }
 
@@ -71,10 +78,10 @@ AccumulationChoice faster(const AccumulationInput& input, const MemorySettings& 
 }
 
 // `slots`: of a run without memory.fit.
-AccumulationChoice within(const AccumulationInput& input, int slots, const MemoryRanks& ranks,
-                          const MemoryLimit& limit) {
-  const FitInput shard = fit_input(input, Accumulate::kShard, ranks, limit);
-  const FitInput local = fit_input(input, Accumulate::kLocal, ranks, limit);
+AccumulationChoice within(const AccumulationInput& input, double num_micro_batches, int slots,
+                          const MemoryRanks& ranks, const MemoryLimit& limit) {
+  const FitInput shard = fit_input(input, Accumulate::kShard, num_micro_batches, ranks, limit);
+  const FitInput local = fit_input(input, Accumulate::kLocal, num_micro_batches, ranks, limit);
   const MemorySection& memory = input.config.memory;
   MemorySettings settings{memory.recompute.value_or(Recompute::kNone), slots, input.max_tokens,
                           offloads(memory)};
@@ -120,10 +127,10 @@ AccumulationChoice choose_accumulation(const AccumulationInput& input, const Dev
   const auto given = without_limit(input, data_parallel_size(world), shard_size, device.kind());
   if (given) {
     choice.accumulate = *given;
-  } else {
+  } else if (const MicroBatchCounts counts = input.count(); wants_local(input, counts)) {
     const int slots = gather_slots(input.config, input.decoder, input.max_tokens, device, world);
     const MinFreeMemory free_memory = min_free_memory(input.config, device, world);
-    choice = within(input, slots, free_memory.ranks, free_memory.limit);
+    choice = within(input, counts.mean, slots, free_memory.ranks, free_memory.limit);
   }
   if (world.rank() == 0) log_choice(input, choice);
   return choice;
@@ -135,8 +142,11 @@ AccumulationChoice assumed_accumulation(const AccumulationInput& input,
   const int shard_size = ranks.shard_size > 0 ? ranks.shard_size : ranks.num_ranks;
   const auto given = without_limit(input, ranks.num_ranks, shard_size, ranks.device);
   if (given) return {*given, input.fitted};
+  const MicroBatchCounts counts = input.count();
+  if (!wants_local(input, counts)) return {Accumulate::kShard, input.fitted};
   const int slots = assumed_gather_slots(input.config, input.decoder, input.max_tokens, device);
-  return within(input, slots, ranks, assumed_memory_limit(input.config.memory, device));
+  return within(input, counts.mean, slots, ranks,
+                assumed_memory_limit(input.config.memory, device));
 }
 
 const char* name_of(Accumulate accumulate) {

@@ -32,7 +32,8 @@ struct AccumulationInput {
   DecoderConfig decoder;
   std::int64_t max_tokens = 0;  // of a micro-batch
   StepWork work;
-  MicroBatchCounts counts;
+  // Called at most once, and only where `auto` may choose kLocal: it plans steps.
+  std::function<MicroBatchCounts()> count;
   std::optional<FittedMemory> fitted = {};  // what memory.fit chose for kShard
   // Of the checkpoint, where it has as many ranks: a resumed run keeps it, so that its numbers stay
   // the same.

@@ -184,10 +184,11 @@ void RunPlan::choose_accumulate(const DecoderConfig& decoder, const TokenStore& 
                                 std::optional<Accumulate> kept, const Device& device,
                                 World& world) {
   const auto plan = [this](std::int64_t step) { return planner_->plan(step); };
+  const auto count = [&] { return count_micro_batches(plan, first_step_, total_steps_); };
   PlanEntry entry = header_.entries.back();
   AccumulationChoice choice = choose_accumulation(
       {config_, decoder, first_budget(), step_work(config_, &store, mesh_.data_parallel_size()),
-       count_micro_batches(plan, first_step_, total_steps_), entry.fitted, kept},
+       count, entry.fitted, kept},
       device, world);
   entry.layout.from_step = first_step_;
   entry.accumulate = choice.accumulate;

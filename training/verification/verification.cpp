@@ -115,7 +115,7 @@ class Verification {
     config_.parallel.accumulate =
         choose_accumulation({config_, source_.decoder, budget.tokens,
                              step_work(config_, store_.get(), mesh_.data_parallel_size()),
-                             count_micro_batches(planned, 0, std::ssize(plans))},
+                             [&] { return count_micro_batches(planned, 0, std::ssize(plans)); }},
                             *device_.device, world)
             .accumulate;
     if (has_reference(config_.objective)) reference_ = std::make_unique<PlantedReference>(*store_);

@@ -22,7 +22,7 @@ AccumulationInput input_of(std::optional<Accumulate> given = {}) {
   input.config.batch.global_batch_size = 1000;
   input.config.parallel.accumulate = given;
   input.config.parallel.gather_slots = 3;
-  input.counts = {8, true};
+  input.count = [] { return MicroBatchCounts{8, true}; };
   input.work = {.num_tokens = 8 * kTokens, .mean_length = 64};
   return input;
 }
@@ -78,7 +78,7 @@ TEST(Accumulation, IsShardWhereNothingIsToWin) {
     EXPECT_EQ(accumulation(input_of(given), replicas), Accumulate::kShard) << "replicas";
   }
   AccumulationInput rare = input_of();
-  rare.counts = {1.2, false};
+  rare.count = [] { return MicroBatchCounts{1.2, false}; };
   EXPECT_EQ(accumulation(rare, gpus(4)), Accumulate::kShard);
 }
 
@@ -88,6 +88,27 @@ TEST(Accumulation, ThatIsSetStays) {
   EXPECT_EQ(accumulation(input, gpus(4)), Accumulate::kLocal);
   EXPECT_EQ(accumulation(input, cpus(4)), Accumulate::kLocal);
   EXPECT_EQ(accumulation(input_of(Accumulate::kShard), gpus(4)), Accumulate::kShard);
+}
+
+TEST(Accumulation, PlansNoStepUnlessAutoMayBeLocal) {
+  int num_counts = 0;
+  const auto choose = [&](AccumulationInput input, const AssumedDevice& device) {
+    input.count = [&] {
+      ++num_counts;
+      return MicroBatchCounts{8, true};
+    };
+    accumulation(input, device);
+  };
+  AccumulationInput kept = input_of();
+  kept.kept = Accumulate::kShard;
+  choose(input_of(Accumulate::kLocal), gpus(4));
+  choose(input_of(Accumulate::kShard), gpus(4));
+  choose(kept, gpus(4));
+  choose(input_of(), gpus(1));
+  choose(input_of(), cpus(4));
+  EXPECT_EQ(num_counts, 0);
+  choose(input_of(), gpus(4));
+  EXPECT_EQ(num_counts, 1);
 }
 
 TEST(Accumulation, ByANumberOfExamplesHasSeveralMicroBatches) {
@@ -103,7 +124,7 @@ TEST(Accumulation, ByANumberOfExamplesHasSeveralMicroBatches) {
 
 TEST(Accumulation, OfACheckpointIsKeptWhereItFits) {
   AccumulationInput input = input_of();
-  input.counts = {1.2, false};
+  input.count = [] { return MicroBatchCounts{1.2, false}; };
   input.kept = Accumulate::kLocal;
   EXPECT_EQ(accumulation(input, gpus(4)), Accumulate::kLocal);
   input.config.memory.limit_gib = 0.001;
