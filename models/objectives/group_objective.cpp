@@ -26,15 +26,13 @@ void check_has(bool has, const char* what) {
                                             ", which the loss of its groups reads");
 }
 
-// Mean over rows of r - log r - 1, where r = reference / policy is a ratio of probabilities. It is
-// an estimate of KL(policy || reference) that is never negative (Schulman, "Approximating KL
-// divergence", 2020: k3).
-StatisticSum divergence(const GroupInput& input) {
-  const at::Tensor log_ratio = input.reference - input.log_probs;
-  return sum_of(at::exp(log_ratio) - log_ratio - 1);
-}
-
 }  // namespace
+
+Divergence divergence_of(const GroupInput& input) {
+  const at::Tensor log_ratio = input.reference - input.log_probs;
+  const at::Tensor ratio = at::exp(log_ratio);
+  return {ratio - log_ratio - 1, 1 - ratio};
+}
 
 StatisticSum sum_of(const at::Tensor& values) {
   return {values.sum(at::kDouble), at::full({}, static_cast<double>(values.numel()), wide(values))};
@@ -88,7 +86,7 @@ at::Tensor GroupObjective::sums(const DeviceBatch& batch, const at::Tensor& row_
   }
   const GroupInput input = input_of(batch, row_losses);
   std::vector<StatisticSum> all = group_sums(input);
-  if (options_.needs_reference) all.push_back(divergence(input));
+  if (options_.needs_reference) all.push_back(sum_of(divergence_of(input).values));
   all.push_back(sum_of(row_losses, at::gt(batch.loss_weight, 0)));
   std::vector<at::Tensor> flat;
   for (StatisticSum& one : all) {

@@ -30,6 +30,16 @@ struct GroupLoss {
   at::Tensor gradient;  // float64 [N]: d value / d log_probs
 };
 
+// An estimate of KL(policy || reference) in each row, which is never negative. It is r - log r - 1
+// with the ratio of probabilities r = reference / policy (Schulman, "Approximating KL divergence",
+// 2020: k3).
+struct Divergence {
+  at::Tensor values;    // float64 [N]
+  at::Tensor gradient;  // float64 [N]: d values / d log_probs
+};
+// `input` has a reference.
+Divergence divergence_of(const GroupInput& input);
+
 // A value for the log: its sum and the number of its terms, float64 [].
 struct StatisticSum {
   at::Tensor sum;

@@ -88,10 +88,9 @@ GroupLoss PolicyGradient::loss_of(const GroupInput& input) const {
     }
   }
   if (beta_ > 0) {
-    const at::Tensor log_ratio = input.reference - input.log_probs;
-    const at::Tensor reference_ratio = at::exp(log_ratio);
-    loss.value = loss.value + beta_ * (loss_weights * (reference_ratio - log_ratio - 1)).sum();
-    loss.gradient = loss.gradient + beta_ * loss_weights * (1 - reference_ratio);
+    const Divergence divergence = divergence_of(input);
+    loss.value = loss.value + beta_ * (loss_weights * divergence.values).sum();
+    loss.gradient = loss.gradient + beta_ * loss_weights * divergence.gradient;
   }
   return loss;
 }

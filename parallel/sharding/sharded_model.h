@@ -74,9 +74,7 @@ class ShardedModel {
   // several micro-batches whose reductions are added up.
   const at::Tensor& gradient() const { return storage_->gradients().sum(); }
   // Memory of local gradient sums that ModelParameters::communication_bytes() does not have.
-  friend std::int64_t local_sum_bytes(const ShardedModel& model) {
-    return model.storage_->gradients().local_sum_bytes();
-  }
+  std::int64_t local_sum_bytes() const { return storage_->gradients().local_sum_bytes(); }
   // Partial sums of squares of gradient(): float32 [n]. Call it on the compute stream, once after
   // train(), which has started the sum.
   at::Tensor squared_norm_partials() { return executor_.take_squared_norm_partials(); }

@@ -126,7 +126,6 @@ void StaticBatch::load(const PackedBatch& batch) {
   memory_.copy_(host, /*non_blocking=*/true);
   const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();
   batch_.cu_seqlens_host.assign(boundaries, boundaries + numel_[kBoundaries]);
-  batch_.prefixes = batch.prefixes;
   batch_.state.forget_boundaries();
   load_real_rows(batch);
 }

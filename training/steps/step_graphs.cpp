@@ -27,8 +27,7 @@ bool graphs_support(const DecoderConfig& decoder, bool has_grouped_kernels) {
 
 bool StepGraphs::serves(std::span<const PackedBatch> micro_batches) {
   if (micro_batches.size() != 1) return false;
-  const PackedBatch& batch = micro_batches.front();
-  return !batch.loss_index.empty() && batch.prefixes.empty() && !batch.has_groups;
+  return !micro_batches.front().loss_index.empty();
 }
 
 StepGraphs::Trained StepGraphs::train(const PackedBatch& batch) {

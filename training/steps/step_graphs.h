@@ -37,7 +37,7 @@ class StepGraphs {
   StepGraphs(ShardedModel& model, const Device& device, bool row_losses = false)
       : model_(model), device_(device), row_losses_(row_losses) {}
 
-  // True for one micro-batch with labels, without groups and prefixes.
+  // True for one micro-batch with labels. It has no groups: runs that train groups use no graphs.
   static bool serves(std::span<const PackedBatch> micro_batches);
 
   // ShardedModel::train for a batch that serves() accepts, padded to its size. The first batch of a

@@ -51,7 +51,7 @@ std::int64_t allocated_bytes(const Config& config) {
       make_decoder(small_decoder(), decoder_options(config, small_decoder())), *device,
       {std::make_unique<RankOfSeveral>(*world), std::make_unique<RankOfSeveral>(*world)},
       sharding_options(config));
-  return model.parameters().communication_bytes() + local_sum_bytes(model);
+  return model.parameters().communication_bytes() + model.local_sum_bytes();
 }
 
 TEST(LocalSumsMemory, IsWhatAModelAllocates) {

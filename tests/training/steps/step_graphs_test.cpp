@@ -185,12 +185,6 @@ TEST_F(StepGraphsTest, ServeSingleMicroBatchesWithLabels) {
   batches.clear();
   batches.push_back(pack({200}, 0.0, 1));
   EXPECT_FALSE(StepGraphs::serves(batches)) << "no label";
-  batches.front() = pack({200}, 1.0, 1);
-  batches.front().has_groups = true;
-  EXPECT_FALSE(StepGraphs::serves(batches)) << "groups";
-  batches.front() = pack({200}, 1.0, 1);
-  batches.front().prefixes = {{1, {{0, 5}}}};
-  EXPECT_FALSE(StepGraphs::serves(batches)) << "a prefix";
 }
 
 TEST(StepGraphs, AreWantedWhereLayersHaveLittleWork) {
