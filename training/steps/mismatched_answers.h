@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,9 +24,12 @@ std::vector<std::int64_t> shuffled_examples(const StepPlan& plan, std::uint64_t 
 // that an example has at most `max_length` tokens, but keeps its first token.
 class MismatchedStore final : public TokenStore {
  public:
-  // `store` must outlive the object. O(tokens).
+  // `store` must outlive the object. Reads the loss masks of all examples, and no tokens.
   MismatchedStore(const TokenStore& store, std::span<const std::int64_t> examples,
                   std::int64_t max_length);
+  // Copies the tokens and masks of these examples. Others have none: reading them is an
+  // Error(kInternal).
+  void hold(const MicroBatch& pieces);
 
   const StoreInfo& info() const override { return info_; }
   const std::string& folder() const override { return store_.folder(); }
@@ -37,15 +41,28 @@ class MismatchedStore final : public TokenStore {
   std::string fingerprint() const override { return store_.fingerprint(); }
 
  private:
+  // The tokens of an example, as places in the store.
+  struct Parts {
+    std::int64_t prompt = 0;  // an example of the store
+    std::int64_t num_prompt = 0;
+    std::int64_t answer = 0;  // another one
+    std::int64_t begin = 0;   // its first learned token
+    std::int64_t count = 0;   // of tokens from there on
+  };
+  struct Tokens {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> mask;
+  };
+
   void add(std::int64_t prompt, std::int64_t answer, std::int64_t max_length);
+  const Tokens& held(std::int64_t example) const;
 
   const TokenStore& store_;
   StoreInfo info_;  // of plain examples
-  std::vector<std::int64_t> offsets_ = {0};
-  std::vector<std::int32_t> ids_;
-  std::vector<std::uint8_t> mask_;
+  std::vector<Parts> parts_;
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> num_loss_tokens_;
+  std::map<std::int64_t, Tokens> tokens_;
 };
 
 struct MismatchedOptions {
@@ -55,8 +72,12 @@ struct MismatchedOptions {
   int rank = 0;
 };
 
-// This rank's micro-batches of a MismatchedStore of `examples`. All ranks have equally many.
-// `allocate`: memory of each, as for a collator.
+// The micro-batches of all ranks of a MismatchedStore of `examples`. All ranks have equally many.
+// One example has no other answer: each rank then has an empty micro-batch.
+StepPlan mismatched_plan(const TokenStore& store, std::span<const std::int64_t> examples,
+                         const MismatchedOptions& options);
+
+// This rank's part of mismatched_plan(). `allocate`: memory of each, as for a collator.
 std::vector<PackedBatch> mismatched_batches(const TokenStore& store,
                                             std::span<const std::int64_t> examples,
                                             const MismatchedOptions& options,

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "framework/core/error.h"
 #include "tests/samplers/group_store.h"
 
 namespace packtrain {
@@ -24,7 +25,8 @@ GroupStore three_answers() {
                      {{{.example = {{4, 5, 6, 13, 14, 15}, {0, 0, 0, 1, 0, 1}}, .role = kGood}}}});
 }
 
-Ids ids_of(const MismatchedStore& store, std::int64_t example) {
+Ids ids_of(MismatchedStore& store, std::int64_t example) {
+  store.hold({{.example = example}});
   const auto ids = store.input_ids(example);
   return {ids.begin(), ids.end()};
 }
@@ -32,7 +34,7 @@ Ids ids_of(const MismatchedStore& store, std::int64_t example) {
 TEST(MismatchedAnswers, EachPromptHasTheAnswerOfTheNextExample) {
   const GroupStore store = three_answers();
   const std::vector<std::int64_t> order = {2, 0, 1};
-  const MismatchedStore mismatched(store, order, 100);
+  MismatchedStore mismatched(store, order, 100);
   EXPECT_EQ(ids_of(mismatched, 0), (Ids{4, 5, 6, 10, 11}));
   EXPECT_EQ(ids_of(mismatched, 1), (Ids{1, 2, 12}));
   EXPECT_EQ(ids_of(mismatched, 2), (Ids{3, 13, 14, 15}));
@@ -40,10 +42,22 @@ TEST(MismatchedAnswers, EachPromptHasTheAnswerOfTheNextExample) {
   EXPECT_EQ(mismatched.groups(), nullptr);
 }
 
+TEST(MismatchedAnswers, AreCopiedOnlyWhereARankHoldsThem) {
+  const GroupStore store = three_answers();
+  const std::vector<std::int64_t> order = {2, 0, 1};
+  MismatchedStore mismatched(store, order, 100);
+  EXPECT_EQ(mismatched.lengths()[1], 3) << "every rank plans with all lengths";
+  EXPECT_EQ(mismatched.info().num_loss_tokens, 2 + 1 + 2);
+  EXPECT_THROW(mismatched.input_ids(1), Error);
+  EXPECT_EQ(ids_of(mismatched, 1), (Ids{1, 2, 12}));
+  EXPECT_EQ(mismatched.loss_mask(1).back(), 1);
+  EXPECT_THROW(mismatched.input_ids(0), Error);
+}
+
 TEST(MismatchedAnswers, AreCutToTheLargestLengthButKeepAToken) {
   const GroupStore store = three_answers();
   const std::vector<std::int64_t> order = {0, 1, 2};
-  const MismatchedStore mismatched(store, order, 3);
+  MismatchedStore mismatched(store, order, 3);
   EXPECT_EQ(ids_of(mismatched, 0), (Ids{1, 2, 12}));
   EXPECT_EQ(ids_of(mismatched, 1), (Ids{3, 13, 14}));
   EXPECT_EQ(ids_of(mismatched, 2), (Ids{4, 5, 6, 10})) << "its prompt alone has three tokens";
@@ -96,6 +110,20 @@ TEST(MismatchedAnswers, RanksHaveEquallyManyMicroBatchesWithinTheBudget) {
   }
   EXPECT_EQ(sizes.size(), 1);
   EXPECT_EQ(num_examples, 40);
+}
+
+TEST(MismatchedAnswers, ThePlanHasTheMicroBatchesOfEachRank) {
+  const GroupStore store(GroupKind::kJudged, test::draw_groups(2, 30, 60, GroupKind::kJudged));
+  std::vector<std::int64_t> examples(30);
+  for (std::size_t e = 0; e < examples.size(); ++e) examples[e] = static_cast<std::int64_t>(e);
+  MismatchedOptions options{.max_length = 60, .max_tokens = 150, .num_ranks = 2};
+  const StepPlan plan = mismatched_plan(store, examples, options);
+  for (options.rank = 0; options.rank < 2; ++options.rank) {
+    const auto batches = mismatched_batches(store, examples, options);
+    const auto& wanted = plan.ranks[static_cast<std::size_t>(options.rank)];
+    ASSERT_EQ(batches.size(), wanted.size());
+    for (std::size_t m = 0; m < wanted.size(); ++m) EXPECT_EQ(batches[m].pieces, wanted[m]);
+  }
 }
 
 }  // namespace
