@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
 
 #include <cstdint>
 #include <utility>
@@ -33,16 +34,22 @@ void ShardRanks::abort() {
 
 // Ranks take decisions by these sums, so all need the same bits. The sums of the groups are added
 // in the groups' order, because libraries may add in another order for each position in a group.
-void ShardRanks::sum(const at::Tensor& values, Stream& compute) const {
+at::Tensor ShardRanks::sum_scratch(const at::Tensor& values) const {
+  const std::int64_t num_groups = replicas() == nullptr ? 0 : replicas()->size();
+  return at::empty({num_groups, values.numel()}, values.options());
+}
+
+void ShardRanks::sum(const at::Tensor& values, Stream& compute, const at::Tensor& scratch) const {
   compute.run([&](StreamHandle handle) {
     const at::NoGradGuard no_grad;
     const std::int64_t numel = values.numel();
     reduce().all_reduce(values.data_ptr(), numel, DataType::kFloat32, ReduceOp::kSum, handle);
     if (replicas() == nullptr) return;
-    const at::Tensor groups = at::empty({replicas()->size(), numel}, values.options());
+    const at::Tensor groups = scratch.defined() ? scratch : sum_scratch(values);
     replicas()->all_gather(values.const_data_ptr(), groups.data_ptr(), numel, DataType::kFloat32,
                            handle);
-    values.copy_(groups.sum(0));
+    at::Tensor total = values;
+    at::sum_out(total, groups, 0);
   });
 }
 

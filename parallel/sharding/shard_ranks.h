@@ -40,7 +40,9 @@ class ShardRanks {
   void abort();
 
   // Sums float32 [n] over all ranks, on the compute stream, between calls of train and evaluate.
-  void sum(const at::Tensor& values, Stream& compute) const;
+  // With `scratch` of sum_scratch() it allocates nothing.
+  void sum(const at::Tensor& values, Stream& compute, const at::Tensor& scratch = {}) const;
+  at::Tensor sum_scratch(const at::Tensor& values) const;
   // Gathers int64 [n] of every rank to int64 [ranks, n], on the compute stream, between calls of
   // train and evaluate.
   at::Tensor gather_all(const at::Tensor& values, Stream& compute) const;

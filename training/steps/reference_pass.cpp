@@ -59,6 +59,20 @@ void set_no_reference(std::span<DeviceBatch> batches) {
   }
 }
 
+ReferencePass::ReferencePass(ShardedModel& policy, const ReferenceModel& reference,
+                             bool has_divergence)
+    : policy_(policy), reference_(reference), has_divergence_(has_divergence) {
+  if (!has_divergence_) return;
+  policy_.compute().run([&](StreamHandle) {
+    divergence_ = at::zeros({1}, policy_.parameters().state().master.options().dtype(at::kFloat));
+    sum_scratch_ = policy_.ranks().sum_scratch(divergence_);
+  });
+}
+
+void ReferencePass::sum_divergence() {
+  policy_.ranks().sum(divergence_, policy_.compute(), sum_scratch_);
+}
+
 at::Tensor ReferencePass::sum_of(ShardedModel& model, bool without_adapter,
                                  std::span<DeviceBatch> batches,
                                  std::optional<OutOfMemory>& failure) {
@@ -111,14 +125,15 @@ std::optional<OutOfMemory> ReferencePass::run(std::span<DeviceBatch> batches,
   const at::Tensor policy = sum_of(policy_, false, mismatched, failure);
   const at::Tensor reference =
       sum_of(*reference_.model, reference_.without_adapter, mismatched, failure);
-  policy_.compute().run([&](StreamHandle) {
-    const auto options = batches.front().loss_weight.options();
-    at::Tensor sum =
-        failure ? at::zeros({1}, options) : reference.sub(policy).to(at::kFloat).reshape({1});
-    policy_.ranks().sum(sum, policy_.compute());
-    const auto count = static_cast<double>(std::max<std::int64_t>(num_mismatched, 1));
-    const at::Tensor kl = sum.div(count).squeeze();
-    for (DeviceBatch& batch : batches) batch.groups.kl = kl;
+  attempt(failure, "the divergence's difference", [&] {
+    policy_.compute().run([&](StreamHandle) { divergence_.copy_(reference.sub(policy)); });
+  });
+  sum_divergence();
+  attempt(failure, "the divergence's mean", [&] {
+    policy_.compute().run([&](StreamHandle) {
+      divergence_.div_(static_cast<double>(std::max<std::int64_t>(num_mismatched, 1)));
+      for (DeviceBatch& batch : batches) batch.groups.kl = divergence_.squeeze();
+    });
   });
   return failure;
 }
@@ -128,10 +143,7 @@ void ReferencePass::join(std::size_t num_batches, std::size_t num_mismatched_bat
   if (!has_divergence_) return;
   policy_.join_evaluation(num_mismatched_batches);
   reference_.model->join_evaluation(num_mismatched_batches);
-  policy_.compute().run([&](StreamHandle) {
-    at::Tensor sum = at::zeros({1}, policy_.gradient().options().dtype(at::kFloat));
-    policy_.ranks().sum(sum, policy_.compute());
-  });
+  sum_divergence();
 }
 
 }  // namespace packtrain

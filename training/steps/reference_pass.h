@@ -34,14 +34,14 @@ class ReferencePass {
  public:
   // `policy`: the trained model. `has_divergence`: mismatched answers are computed too
   // (mismatched_answers.h). All must outlive the object.
-  ReferencePass(ShardedModel& policy, const ReferenceModel& reference, bool has_divergence)
-      : policy_(policy), reference_(reference), has_divergence_(has_divergence) {}
+  ReferencePass(ShardedModel& policy, const ReferenceModel& reference, bool has_divergence);
 
   // False: run() would do nothing.
   bool is_needed() const { return reference_.model != nullptr || has_divergence_; }
   // Collective. Sets GroupRows::reference, and GroupRows::kl: the mean over `num_mismatched`
   // examples of all ranks of log p(answer) - log p_reference(answer). `mismatched`:
-  // this rank's part of them. A rank that runs out of memory returns that, and has joined.
+  // this rank's part of them. GroupRows::kl is valid until the next run(). A rank that runs out of
+  // memory returns that, and has joined.
   std::optional<OutOfMemory> run(std::span<DeviceBatch> batches, std::span<DeviceBatch> mismatched,
                                  std::int64_t num_mismatched);
   // Joins the collectives of run() with these numbers of micro-batches and computes nothing.
@@ -51,10 +51,14 @@ class ReferencePass {
   // Minus the sum of log-probabilities by the model, float32 []. Undefined after out of memory.
   at::Tensor sum_of(ShardedModel& model, bool without_adapter, std::span<DeviceBatch> batches,
                     std::optional<OutOfMemory>& failure);
+  // Sums divergence_ over the ranks. Allocates nothing, so that no rank can fail to join.
+  void sum_divergence();
 
   ShardedModel& policy_;
   ReferenceModel reference_;
   bool has_divergence_;
+  at::Tensor divergence_;   // float32 [1]: this rank's part, then that of all, then their mean
+  at::Tensor sum_scratch_;  // ShardRanks::sum_scratch()
 };
 
 }  // namespace packtrain

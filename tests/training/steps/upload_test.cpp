@@ -2,6 +2,7 @@
 #include "training/steps/upload.h"
 
 #include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "collators/flattening.h"
