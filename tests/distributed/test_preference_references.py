@@ -156,3 +156,17 @@ def test_a_reference_of_another_vocabulary_is_refused(lab, stores, model, tmp_pa
     code, _, err = lab.finish(lab.start("other-vocabulary", *words))
     assert code == 64
     assert "a vocabulary of 640 tokens, the trained model one of 512" in err
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_mismatched_answers_that_run_out_of_memory_are_divided(lab, stores, model, folder, ranks):
+    """Micro-batches of one example cannot be divided. Those of mismatched answers have several."""
+    second = ["objective.reference=model", f"objective.reference_path={folder}"]
+    words = [*settings(stores, "kto"), *model, *second, *ADAPTER, "batch.strategy=padding_free", "batch.micro_batch_size=1"]
+    # The other model computes the reference, so the first forward of this one is of mismatched answers.
+    more = ["fault.kind=out_of_memory", "fault.step=2", "fault.micro_batch=0"]
+    broken = lab.run(f"divided-{ranks}", *words, *more, ranks=ranks)
+    assert steps(broken)[2]["num_out_of_memory"] == 1
+    entry = json.loads((broken / "plan.json").read_text())["entries"][-1]
+    assert entry["lowered_from"] == 512 and entry["from_step"] == 1
+    assert_same(broken, lab.run(f"undivided-{ranks}", *words, ranks=ranks))

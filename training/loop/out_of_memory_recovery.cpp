@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "framework/config/objective_settings.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "framework/device/tensor_memory.h"
 #include "training/saving/run_folder.h"
+#include "training/steps/mismatched_answers.h"
 
 namespace packtrain {
 namespace {
@@ -22,11 +24,9 @@ bool is_divisible(const MicroBatch& pieces) {
   return num_units > 1;
 }
 
-// True when the micro-batch, or any of them for -1, can be divided into smaller ones.
-bool can_be_divided(const std::vector<MicroBatch>& micro_batches, int micro_batch) {
-  if (micro_batch >= 0)
-    return is_divisible(micro_batches.at(static_cast<std::size_t>(micro_batch)));
-  return std::ranges::any_of(micro_batches, is_divisible);
+bool any_is_divisible(const StepPlan& step, int rank) {
+  return !step.ranks.empty() &&
+         std::ranges::any_of(step.ranks.at(static_cast<std::size_t>(rank)), is_divisible);
 }
 
 Error cannot_fit(const std::vector<MicroBatch>& micro_batches, int micro_batch, std::int64_t number,
@@ -58,12 +58,24 @@ bool OutOfMemoryRecovery::try_run(const char* phase, const StepPlan& step,
 }
 
 void OutOfMemoryRecovery::discard(const StepPlan& step, const OutOfMemory& error) {
-  const auto& mine = step.ranks.at(static_cast<std::size_t>(plan_.mesh().data_parallel_rank()));
-  if (!can_be_divided(mine, error.micro_batch())) {
-    throw cannot_fit(mine, error.micro_batch(), step.step + 1, error);
-  }
+  const int rank = plan_.mesh().data_parallel_rank();
+  const auto& mine = step.ranks.at(static_cast<std::size_t>(rank));
+  const int micro_batch = error.micro_batch();  // -1: of any of them, or of mismatched answers
+  const bool can_be_divided =
+      micro_batch >= 0
+          ? is_divisible(mine.at(static_cast<std::size_t>(micro_batch)))
+          : any_is_divisible(step, rank) || any_is_divisible(mismatched_of(step), rank);
+  if (!can_be_divided) throw cannot_fit(mine, micro_batch, step.step + 1, error);
   log_warning("step {} on rank {}: {}", step.step + 1, world_.rank(), error.message());
   own_ = error;
+}
+
+StepPlan OutOfMemoryRecovery::mismatched_of(const StepPlan& step) const {
+  if (!has_divergence(config_.objective)) return {};
+  return mismatched_plan(store_, shuffled_examples(step, config_.run.seed),
+                         {.max_length = config_.data.max_length,
+                          .max_tokens = plan_.layout().max_tokens_per_micro_batch,
+                          .num_ranks = static_cast<int>(step.ranks.size())});
 }
 
 bool OutOfMemoryRecovery::is_discarded(const StepPlan& step, const StepOutcome::Values& values) {
@@ -75,7 +87,7 @@ bool OutOfMemoryRecovery::is_discarded(const StepPlan& step, const StepOutcome::
 std::int64_t OutOfMemoryRecovery::lower_budget() {
   const std::int64_t step = *first_discarded_;
   const std::int64_t budget = plan_.layout().max_tokens_per_micro_batch;
-  const std::int64_t lowered = plan_.lower_budget(step);
+  const std::int64_t lowered = plan_.lower_budget(step, mismatched_of(plan_.planner().plan(step)));
   release_unused_tensor_memory(device_);
   if (world_.rank() == 0) {
     log_warning(

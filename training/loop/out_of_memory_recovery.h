@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "framework/config/config.h"
+#include "framework/data/token_store.h"
 #include "framework/device/device.h"
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/out_of_memory.h"
@@ -22,8 +23,9 @@ namespace packtrain {
 class OutOfMemoryRecovery {
  public:
   // All arguments must outlive the object.
-  OutOfMemoryRecovery(const Config& config, RunPlan& plan, const Device& device, const World& world)
-      : config_(config), plan_(plan), device_(device), world_(world) {}
+  OutOfMemoryRecovery(const Config& config, const TokenStore& store, RunPlan& plan,
+                      const Device& device, const World& world)
+      : config_(config), store_(store), plan_(plan), device_(device), world_(world) {}
 
   // Runs a part of the step on this rank. When memory runs out, discards the step and returns
   // false. `phase`: for messages.
@@ -46,7 +48,11 @@ class OutOfMemoryRecovery {
   std::int64_t take_num_recoveries() { return std::exchange(num_recoveries_, 0); }
 
  private:
+  // The micro-batches of the step's mismatched answers (mismatched_answers.h), or none.
+  StepPlan mismatched_of(const StepPlan& step) const;
+
   const Config& config_;
+  const TokenStore& store_;
   RunPlan& plan_;
   const Device& device_;
   const World& world_;

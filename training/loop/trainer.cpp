@@ -38,7 +38,7 @@ Trainer::Trainer(const Config& config, World& world, std::set<std::int64_t> left
       step_guards_(config.guard, inputs_.adapter_names(), run_.plan->num_steps(), left_out,
                    run_.resumed ? run_.resumed->guard : ""),
       saver_(config, inputs_, run_, tracker_, step_guards_, replicas_, guards_, world),
-      recovery_(config, *run_.plan, *inputs_.device.device, world),
+      recovery_(config, *inputs_.stores.all, *run_.plan, *inputs_.device.device, world),
       executor_(config, inputs_, run_, recovery_, world),
       reporter_(config, inputs_, run_, tracker_, guards_.watchdog, saver_.writer(), world),
       evaluator_(config, inputs_, run_, tracker_, saver_, reporter_, guards_, world),

@@ -230,12 +230,14 @@ Config RunPlan::resolve(Config config) const {
   return config;
 }
 
-std::int64_t RunPlan::lower_budget(std::int64_t step) {
+std::int64_t RunPlan::lower_budget(std::int64_t step, const StepPlan& mismatched) {
   PlanEntry entry = header_.entries.back();
   std::int64_t& budget = entry.layout.max_tokens_per_micro_batch;
   entry.lowered_from = entry.first_budget();
   const bool pads = traits_of(planner_->options().strategy).pads_to_longest;
-  const std::int64_t largest = std::min(budget, largest_divisible(planner_->plan(step), pads));
+  std::int64_t largest = largest_divisible(planner_->plan(step), pads);
+  if (largest == 0) largest = largest_divisible(mismatched, /*pad_to_longest=*/false);
+  largest = std::min(budget, largest);
   const std::int64_t multiple = CollatorOptions{}.row_multiple;
   budget = std::max<std::int64_t>(1, largest - (largest + 3) / 4);
   if (budget > multiple) budget -= budget % multiple;

@@ -71,9 +71,10 @@ class RunPlan {
 
   // Call it when this layout of `step` ran out of memory. Lays steps from `step` on over more
   // micro-batches, of at most three quarters of the tokens of the step's largest divisible
-  // micro-batch. Every rank gets the same budget. Returns the new budget. No other thread may plan
-  // meanwhile.
-  std::int64_t lower_budget(std::int64_t step);
+  // micro-batch. Where it has none, the largest of `mismatched` counts: the step's mismatched
+  // answers (steps/mismatched_answers.h), or none. Every rank gets the same budget. Returns the new
+  // budget. No other thread may plan meanwhile.
+  std::int64_t lower_budget(std::int64_t step, const StepPlan& mismatched = {});
 
   // True when batch.cost is `measured` and no measured costs of these ranks are known.
   bool wants_measured_cost() const;
