@@ -86,6 +86,12 @@ std::int64_t lowered_budget(std::int64_t max_tokens, std::int64_t lowered) {
   return lowered > 0 ? std::min(lowered, max_tokens) : max_tokens;
 }
 
+std::int64_t num_tokens_of(const MicroBatch& pieces) {
+  std::int64_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.length;
+  return sum;
+}
+
 StepPlan plan_groups(const TokenStore& store, bool share_prefixes, std::int64_t max_tokens,
                      int num_ranks, std::int64_t lowered) {
   const GroupUnits units(store, share_prefixes);
@@ -120,6 +126,23 @@ StepPlan plan_groups(const TokenStore& store, bool share_prefixes, std::int64_t 
 }
 
 }  // namespace
+
+Assignment assign_runs(std::vector<MicroBatch> runs, std::int64_t max_tokens_per_micro_batch,
+                       int num_ranks) {
+  std::ranges::stable_sort(runs, std::ranges::greater{}, num_tokens_of);
+  std::vector<MicroBatch> micro_batches;
+  std::int64_t free_tokens = 0;
+  for (const MicroBatch& run : runs) {
+    const std::int64_t num_tokens = num_tokens_of(run);
+    if (num_tokens > free_tokens || micro_batches.empty()) {
+      micro_batches.emplace_back();
+      free_tokens = max_tokens_per_micro_batch;
+    }
+    micro_batches.back().insert(micro_batches.back().end(), run.begin(), run.end());
+    free_tokens -= num_tokens;
+  }
+  return dealt(std::move(micro_batches), num_ranks);
+}
 
 StepPlan plan_evaluation(const TokenStore& store, bool share_prefixes,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,

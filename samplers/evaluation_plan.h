@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "framework/data/example_counts.h"
 #include "framework/data/token_store.h"
@@ -30,5 +31,10 @@ StepPlan plan_evaluation(const ExampleCounts& lengths, const ExampleCounts& num_
 StepPlan plan_evaluation(const TokenStore& store, bool share_prefixes,
                          std::int64_t max_tokens_per_micro_batch, int num_ranks,
                          std::int64_t lowered = 0);
+
+// Assigns runs of pieces, each of which stays in one micro-batch, as plan_evaluation() does
+// examples.
+Assignment assign_runs(std::vector<MicroBatch> runs, std::int64_t max_tokens_per_micro_batch,
+                       int num_ranks);
 
 }  // namespace packtrain

@@ -20,6 +20,11 @@ inline bool has_divergence(const ObjectiveSection& objective) {
   return objective.kind == ObjectiveKind::kKto;
 }
 
+// True when examples of a group may share rows. Padded examples share nothing.
+inline bool may_share_prefixes(const BatchSection& batch) {
+  return batch.share_prefixes && !traits_of(batch.strategy).pads_to_longest;
+}
+
 // True when tokens that the examples of a group begin with are computed once. A group of `kto` is
 // one example, and padded examples share nothing. `has_groups`: of data.train. A run of next tokens
 // has them where a store holds turns.
@@ -27,6 +32,10 @@ inline bool shares_prefixes(const Config& config, bool has_groups) {
   return config.batch.share_prefixes && has_groups &&
          config.objective.kind != ObjectiveKind::kKto &&
          !traits_of(config.batch.strategy).pads_to_longest;
+// one example.
+inline bool shares_prefixes(const Config& config) {
+  return may_share_prefixes(config.batch) && trains_groups(config.objective) &&
+         config.objective.kind != ObjectiveKind::kKto;
 }
 
 // The same where only the objective is known.

@@ -8,6 +8,7 @@ import pytest
 import torch
 from preference_runs import ADAPTER, evaluations, make_stores, settings, statistics
 from runs import losses, steps, take_checkpoint
+from safetensors.numpy import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 LEARNS = ["optimizer.learning_rate=2.0e-2", "checkpoint.save_steps=3", "checkpoint.keep=10"]
@@ -170,3 +171,35 @@ def test_mismatched_answers_that_run_out_of_memory_are_divided(lab, stores, mode
     entry = json.loads((broken / "plan.json").read_text())["entries"][-1]
     assert entry["lowered_from"] == 512 and entry["from_step"] == 1
     assert_same(broken, lab.run(f"undivided-{ranks}", *words, ranks=ranks))
+
+
+@pytest.mark.parametrize("kind", ["pairs", "rollouts"])
+def test_scores_of_shared_prompts_are_those_of_whole_examples(lab, stores, model, tmp_path, kind):
+    store = stores[kind][0]
+    words = [*model, "--out"]
+    whole = score(lab, [*words, str(tmp_path / "whole")], store, "batch.share_prefixes=false")
+    one = score(lab, [*words, str(tmp_path / "one")], store)
+    wanted, found = load_file(whole), load_file(one)
+    assert found["offsets"].tolist() == wanted["offsets"].tolist()
+    numpy.testing.assert_allclose(found["log_probs"], wanted["log_probs"], rtol=1e-4, atol=2e-5)
+    assert (found["log_probs"] != wanted["log_probs"]).any(), "prompts are shared"
+    two = score(lab, [*words, str(tmp_path / "two")], store, ranks=2)
+    assert two.read_bytes() == one.read_bytes()
+    # A budget that holds no whole group, and parts that begin with each group.
+    for more in (["batch.max_tokens_per_micro_batch=96", "data.max_length=96"], ["--part-tokens", "1"]):
+        small = load_file(score(lab, [*words, str(tmp_path / more[0].replace("/", ""))], store, *more, ranks=2))
+        numpy.testing.assert_allclose(small["log_probs"], wanted["log_probs"], rtol=1e-4, atol=2e-5)
+
+
+def test_candidates_after_answers_that_share_their_prompt(lab, stores, model, tmp_path):
+    store = stores["rollouts"][1]
+    num_examples = len(load_file(score(lab, [*model, "--out", str(tmp_path / "labels")], store))["offsets"]) - 1
+    save_file({"offsets": 2 * numpy.arange(num_examples + 1), "ids": numpy.arange(2 * num_examples, dtype=numpy.int32)},
+              tmp_path / "candidates")
+    found = {}
+    for share in ("true", "false"):
+        words = [*model, f"batch.share_prefixes={share}", "--candidates", str(tmp_path / "candidates")]
+        found[share] = load_file(score(lab, [*words, "--out", str(tmp_path / share)], store))
+    assert len(found["true"]["candidate_log_probs"]) == 2 * num_examples
+    for name in ("log_probs", "candidate_log_probs"):
+        numpy.testing.assert_allclose(found["true"][name], found["false"][name], rtol=1e-4, atol=2e-5)

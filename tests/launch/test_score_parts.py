@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from tiny_model import PATIENCE_S, PROGRAM, environment, make_model, packtrain
 
 FLOAT32 = ("precision.compute=fp32", "precision.reduce=fp32", "data.max_length=64", "batch.max_tokens_per_micro_batch=64")
-ONE_BY_ONE = ("--part-tokens", "1")  # each part has one example
+ONE_BY_ONE = ("--part-tokens", "1")  # each part has one example, or one pair
 NUM_PAIRS = 150
 
 
@@ -70,7 +70,7 @@ def test_a_stopped_command_continues_to_the_file_of_one_that_was_not_stopped(fol
     assert not (folder / "stopped.safetensors").exists()
     found, said = scored(folder, "model", "pairs", *ONE_BY_ONE, "--out", "stopped.safetensors")
     assert f"continues after {found['num_examples_found']} of {2 * NUM_PAIRS} examples" in said
-    assert len(left) - 1 <= found["num_examples_found"] < 2 * NUM_PAIRS
+    assert 2 * (len(left) - 1) <= found["num_examples_found"] < 2 * NUM_PAIRS
     assert (folder / "stopped.safetensors").read_bytes() == (folder / "whole.safetensors").read_bytes()
     assert found["loss"] == pytest.approx(-load_file(folder / "whole.safetensors")["log_probs"].mean(dtype=float), rel=1e-6)
     assert not parts_of(folder, "stopped.safetensors")
@@ -82,7 +82,7 @@ def test_a_damaged_part_and_those_after_it_are_scored_again(folder):
     data[-1] ^= 1
     left[2].write_bytes(data)
     found, said = scored(folder, "model", "pairs", *ONE_BY_ONE, "--out", "damaged.safetensors")
-    assert found["num_examples_found"] == 2
+    assert found["num_examples_found"] == 4
     assert f"{left[2].name}: is damaged or incomplete: its examples are scored again" in said
     assert (folder / "damaged.safetensors").read_bytes() == (folder / "whole.safetensors").read_bytes()
 
@@ -90,7 +90,7 @@ def test_a_damaged_part_and_those_after_it_are_scored_again(folder):
 def test_parts_of_another_model_are_refused(folder):
     stop_after_parts(folder, "model.safetensors", 2, "model", "pairs")
     done = score(folder, "other", "pairs", "--out", "model.safetensors", code=65)
-    assert "model.safetensors.part-0-1: exists with another model" in done.stderr
+    assert "model.safetensors.part-0-2: exists with another model" in done.stderr
 
 
 def test_larger_parts_have_the_same_values(folder):
@@ -105,9 +105,23 @@ def test_larger_parts_have_the_same_values(folder):
 
 def test_examples_of_groups_have_the_values_of_plain_ones(folder):
     score(folder, "model", "plain", *ONE_BY_ONE, "--out", "plain.safetensors")
-    plain, groups = load_file(folder / "plain.safetensors"), load_file(folder / "whole.safetensors")
+    score(folder, "model", "pairs", *ONE_BY_ONE, "batch.share_prefixes=false", "--out", "unshared.safetensors")
+    plain, unshared, shared = (load_file(folder / f"{name}.safetensors") for name in ("plain", "unshared", "whole"))
     assert {name: values.tolist() for name, values in plain.items()} == \
-        {name: values.tolist() for name, values in groups.items()}
+        {name: values.tolist() for name, values in unshared.items()}
+    assert shared["offsets"].tolist() == plain["offsets"].tolist()
+    np.testing.assert_allclose(shared["log_probs"], plain["log_probs"], atol=1e-5)
+
+
+def test_parts_of_whole_pairs_continue_those_of_examples(folder):
+    """A command without shared prompts stopped between the answers of a pair."""
+    left = stop_after_parts(folder, "mixed.safetensors", 4, "model", "pairs", "batch.share_prefixes=false")
+    for part in left[3:]:
+        part.unlink(missing_ok=True)
+    found, _ = scored(folder, "model", "pairs", *ONE_BY_ONE, "--out", "mixed.safetensors")
+    assert found["num_examples_found"] == 3
+    np.testing.assert_allclose(load_file(folder / "mixed.safetensors")["log_probs"],
+                               load_file(folder / "whole.safetensors")["log_probs"], atol=1e-5)
 
 
 def test_a_store_with_parts_is_still_a_store(folder):

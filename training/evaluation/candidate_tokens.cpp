@@ -75,6 +75,7 @@ void CandidateTokens::add_rows(const PackedBatch& packed, DeviceBatch& batch) co
   std::vector<std::int32_t> ids;
   const auto ends = packed.examples.subspan(packed.pieces.size());
   for (std::size_t i = 0; i < packed.pieces.size(); ++i) {
+    if (packed.pieces[i].is_prefix) continue;  // its example has another piece
     const auto own = of(packed.pieces[i].example);
     rows.insert(rows.end(), own.size(), ends[i] - 1);
     ids.insert(ids.end(), own.begin(), own.end());

@@ -15,4 +15,12 @@ EvaluatedObjective evaluated_objective(const Config& config) {
           .max_length = config.data.max_length};
 }
 
+EvaluatedObjective next_tokens_of(const TokenStore& store, const Config& config) {
+  const auto& groups = store.info().groups;
+  const bool has_several = groups && groups->kind != GroupKind::kJudged;
+  EvaluatedObjective objective;
+  objective.share_prefixes = has_several && may_share_prefixes(config.batch);
+  return objective;
+}
+
 }  // namespace packtrain

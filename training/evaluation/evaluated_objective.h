@@ -6,6 +6,7 @@
 
 #include "collators/row_values.h"
 #include "framework/config/config.h"
+#include "framework/data/token_store.h"
 #include "models/objectives/objective.h"
 #include "training/steps/reference_pass.h"
 
@@ -14,7 +15,8 @@ namespace packtrain {
 struct EvaluatedObjective {
   std::shared_ptr<const Objective> objective;  // null: the loss of next tokens
   Normalize normalize = Normalize::kTokens;    // of its next-token term
-  bool share_prefixes = false;  // of the examples of a group
+  // Tokens that the examples of a group begin with are computed once.
+  bool share_prefixes = false;
   bool has_divergence = false;  // KTO: over the whole store
   std::uint64_t seed = 0;       // of the order of mismatched answers
   std::int64_t max_length = 0;  // of a mismatched example
@@ -27,5 +29,8 @@ struct EvaluatedReference {
 };
 
 EvaluatedObjective evaluated_objective(const Config& config);
+// The loss of next tokens of each example. Those of a group share their prefix by
+// batch.share_prefixes.
+EvaluatedObjective next_tokens_of(const TokenStore& store, const Config& config);
 
 }  // namespace packtrain

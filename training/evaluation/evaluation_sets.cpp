@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "framework/data/ungrouped_store.h"
 #include "training/setup/model_source.h"
 #include "training/setup/store_kind.h"
 
@@ -25,9 +24,10 @@ EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& b
       const std::string name = set_name(adapter, store.name);
       if (name == best_by) early_stopping_set_ = sets_.size();
       auto opened = TokenStore::open(store.path);
-      if (without_groups) opened = packtrain::without_groups(std::move(opened));
-      sets_.push_back({name, std::move(opened), {a, own.size()}, evaluated_objective(own[a])});
-      check_store_kind(*sets_.back().store, own[a].objective.kind, "data.validation");
+      if (!without_groups) check_store_kind(*opened, own[a].objective.kind, "data.validation");
+      auto objective =
+          without_groups ? next_tokens_of(*opened, own[a]) : evaluated_objective(own[a]);
+      sets_.push_back({name, std::move(opened), {a, own.size()}, std::move(objective)});
     }
   }
 }

@@ -26,8 +26,8 @@ class EvaluationSets {
  public:
   // Opens the stores. `own`: the configuration of each adapter's own run (adapter_configs()). The
   // sets of several have the names of their adapters, and SET of data.validation is ADAPTER.SET.
-  // `best_by`: name of the deciding one; empty: the first. `without_groups`: examples of groups are
-  // taken one by one.
+  // `best_by`: name of the deciding one; empty: the first. `without_groups`: the loss is that
+  // of next tokens (next_tokens_of()), for stores of any kind.
   EvaluationSets(std::span<const Config> own, const std::string& best_by,
                  bool without_groups = false);
 

@@ -40,6 +40,10 @@ Evaluator::Evaluator(const TokenStore& store, std::int64_t max_tokens_per_micro_
       max_tokens_(max_tokens_per_micro_batch),
       budget_(max_tokens_per_micro_batch),
       range_{0, store.info().num_examples} {
+  if (!has_objective() && objective_.share_prefixes) {
+    range_.units = std::make_shared<const GroupUnits>(store_, /*share_prefixes=*/true);
+    range_.units->find_prefixes();
+  }
   make_plan();
 }
 
@@ -59,7 +63,7 @@ Evaluator::Evaluator(const Evaluator& all, const ExampleRange& range)
 }
 
 Evaluator Evaluator::of_examples(std::int64_t first, std::int64_t end) const {
-  return {*this, ExampleRange{first, end}};
+  return {*this, ExampleRange{first, end, range_.units}};
 }
 
 void Evaluator::make_plan() {

@@ -53,6 +53,8 @@ class Evaluator {
   // From here on the losses are those of the model under the adapter.
   void leave_adapter_out() { without_adapter_ = true; }
   std::int64_t budget() const { return budget_; }
+  // Without an objective: whether the examples of a group share their prefix.
+  bool shares_prefixes() const { return range_.units != nullptr; }
 
   // The loss of the last evaluate() is loss_sum() / loss_weight(), without an objective.
   double loss_sum() const { return loss_sum_; }

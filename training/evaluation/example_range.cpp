@@ -1,5 +1,9 @@
 #include "training/evaluation/example_range.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
 #include "samplers/evaluation_plan.h"
 
 namespace packtrain {
@@ -40,6 +44,45 @@ class LabelsOfRange final : public LossCounter {
   std::int64_t first_;
 };
 
+// Examples of one group from `first` on, before `end`: the prefix, and as many of them as
+// `max_tokens` holds, at least one. One alone is whole.
+MicroBatch shared_run(const GroupUnits& units, std::int64_t first, std::int64_t end,
+                      std::int64_t max_tokens) {
+  const ExampleCounts lengths = units.store().lengths();
+  const std::int32_t prefix = units.num_prefix_tokens(units.store().groups()->group_of(first));
+  const auto length = [&](std::int64_t e) { return lengths[static_cast<std::size_t>(e)]; };
+  std::int64_t next = first + 1;
+  for (std::int64_t rows = length(first); prefix > 0 && next < end; ++next) {
+    rows += length(next) - prefix;
+    if (rows > max_tokens) break;
+  }
+  if (next == first + 1) return {{.example = first, .length = length(first)}};
+  MicroBatch pieces = {{.example = first, .length = prefix, .is_prefix = true}};
+  for (std::int64_t e = first; e < next; ++e) {
+    pieces.push_back(
+        {.example = e, .begin = prefix, .length = length(e) - prefix, .after_prefix = true});
+  }
+  return pieces;
+}
+
+std::vector<MicroBatch> shared_runs(const ExampleRange& range, std::int64_t max_tokens) {
+  const GroupUnits& units = *range.units;
+  const ExampleGroups& groups = *units.store().groups();
+  const ExampleCounts lengths = units.store().lengths();
+  std::vector<MicroBatch> runs;
+  for (std::int64_t e = range.first; e < range.end;) {
+    if (lengths[static_cast<std::size_t>(e)] == 0) {
+      ++e;
+      continue;
+    }
+    const ExampleGroup group = groups.group(groups.group_of(e));
+    const std::int64_t end = std::min(range.end, group.first_example + group.num_examples);
+    runs.push_back(shared_run(units, e, end, max_tokens));
+    e = runs.back().back().example + 1;
+  }
+  return runs;
+}
+
 }  // namespace
 
 StepPlan plan_evaluation(const TokenStore& store, const ExampleRange& range,
@@ -55,6 +98,10 @@ StepPlan plan_evaluation(const TokenStore& store, const ExampleRange& range,
       for (Piece& piece : pieces) piece.example += range.first;
     }
   }
+  if (range.units == nullptr) return plan;
+  const std::int64_t budget =
+      lowered > 0 ? std::min(lowered, max_tokens_per_micro_batch) : max_tokens_per_micro_batch;
+  plan.ranks = assign_runs(shared_runs(range, budget), budget, num_ranks);
   return plan;
 }
 

@@ -40,12 +40,14 @@ void TokenScores::add(std::span<const PackedBatch> packed, std::span<const Devic
 // The rows of a micro-batch: labels of all pieces, then candidates of all.
 void TokenScores::place(const PackedBatch& packed, std::size_t begin) {
   for (std::size_t i = 0; i < packed.pieces.size(); ++i) {
+    if (packed.pieces[i].is_prefix) continue;  // has no labels
     Place& place = places_[packed.pieces[i].example];
     place.labels = begin;
     place.num_labels = static_cast<std::size_t>(packed.num_piece_labels[i]);
     begin += place.num_labels;
   }
   for (const Piece& piece : packed.pieces) {
+    if (piece.is_prefix) continue;
     Place& place = places_[piece.example];
     place.candidates = begin;
     place.num_candidates = candidates_ == nullptr ? 0 : candidates_->of(piece.example).size();

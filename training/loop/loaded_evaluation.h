@@ -20,7 +20,7 @@ enum class EvaluatedModel { kOfRun, kConfigured };
 struct EvaluationRequest {
   EvaluatedModel model = EvaluatedModel::kOfRun;
   bool without_adapter = false;  // of the model under the adapter
-  bool without_groups = false;   // examples of groups are taken one by one
+  bool without_groups = false;   // the loss of next tokens, also of examples in groups
 };
 
 struct LoadedEvaluation {

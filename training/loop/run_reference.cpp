@@ -46,6 +46,7 @@ std::string score_command(const Config& config, const std::string& folder) {
   if (config.precision.compute != PrecisionSection().compute) {
     command += " precision.compute=" + config_value(config, "precision.compute");
   }
+  if (!config.batch.share_prefixes) command += " batch.share_prefixes=false";
   if (!trains_adapter(config)) return command;
   if (!config.adapter.path.empty()) {
     return fmt::format("{} adapter.kind=lora adapter.path={}", command, config.adapter.path);

@@ -99,11 +99,17 @@ class StoreScoring {
   TokenScores scores_;
 };
 
+// A part has whole groups where their examples share rows.
 StoreScoring::Range StoreScoring::next_range(std::int64_t first, std::int64_t part_tokens) const {
   const ExampleCounts lengths = store_.lengths();
   const ExampleCounts labels = store_.num_loss_tokens();
+  const ExampleGroups* groups = evaluator_.shares_prefixes() ? store_.groups() : nullptr;
+  const auto divides_group = [&](std::int64_t end) {
+    return groups != nullptr && end > first && groups->group_of(end - 1) == groups->group_of(end);
+  };
   Range range{first, first};
-  while (range.end < store_.info().num_examples && range.num_tokens < part_tokens) {
+  while (range.end < store_.info().num_examples &&
+         (range.num_tokens < part_tokens || divides_group(range.end))) {
     const auto example = static_cast<std::size_t>(range.end++);
     range.num_tokens += lengths[example];
     range.num_labels += labels[example];
