@@ -26,15 +26,10 @@ inline bool may_share_prefixes(const BatchSection& batch) {
 }
 
 // True when tokens that the examples of a group begin with are computed once. A group of `kto` is
-// one example, and padded examples share nothing. `has_groups`: of data.train. A run of next tokens
-// has them where a store holds turns.
+// one example. `has_groups`: of data.train. A run of next tokens has them where a store holds
+// turns.
 inline bool shares_prefixes(const Config& config, bool has_groups) {
-  return config.batch.share_prefixes && has_groups &&
-         config.objective.kind != ObjectiveKind::kKto &&
-         !traits_of(config.batch.strategy).pads_to_longest;
-// one example.
-inline bool shares_prefixes(const Config& config) {
-  return may_share_prefixes(config.batch) && trains_groups(config.objective) &&
+  return may_share_prefixes(config.batch) && has_groups &&
          config.objective.kind != ObjectiveKind::kKto;
 }
 

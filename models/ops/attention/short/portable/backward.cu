@@ -9,8 +9,6 @@
 // over the keys of all warps. So dK and dV are written once, and dQ without atomics. With several
 // blocks of keys, the same thread adds to the same place of the workspace. The result is
 // deterministic.
-#include <cuda_bf16.h>
-
 #include "framework/device/cuda/check.h"
 #include "models/ops/attention/short/launch.h"
 #include "models/ops/attention/short/partial_sums.cuh"
