@@ -6,6 +6,7 @@ import numpy
 import pytest
 from preference_runs import ADAPTER, STEPS, evaluations, make_store, write_store
 from runs import losses, steps, take_checkpoint, weights
+from safetensors.numpy import load_file
 
 SAVES = ["checkpoint.save_steps=3", "checkpoint.keep=10"]
 
@@ -100,6 +101,17 @@ def test_an_evaluation_is_that_of_the_examples(lab, stores, words, one):
     again = lab.evaluate("turns", *words, f"data.validation={plain}", ranks=2)
     assert again["loss"] == pytest.approx(found["validation_loss"], rel=1e-5)
     assert again["num_examples"] == found["validation_num_examples"]
+
+
+def test_scores_are_those_of_the_examples(lab, stores, words, tmp_path):
+    found = {}
+    for name, store in (("turns", stores.held), ("plain", stores.as_plain("held"))):
+        out = ["--log-probs", "--out", str(tmp_path / name)]
+        code, _, err = lab.finish(lab.start("scored-turns", *words, f"data.validation={store}", *out, command="score"))
+        assert code == 0, err
+        found[name] = load_file(tmp_path / name)
+    assert {name: values.tolist() for name, values in found["turns"].items()} == \
+        {name: values.tolist() for name, values in found["plain"].items()}
 
 
 def test_plain_examples_are_trained_next_to_conversations(lab, stores, words):

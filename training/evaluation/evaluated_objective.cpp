@@ -17,9 +17,10 @@ EvaluatedObjective evaluated_objective(const Config& config) {
 
 EvaluatedObjective next_tokens_of(const TokenStore& store, const Config& config) {
   const auto& groups = store.info().groups;
-  const bool has_several = groups && groups->kind != GroupKind::kJudged;
+  const bool has_answers =
+      groups && (groups->kind == GroupKind::kPairs || groups->kind == GroupKind::kRollouts);
   EvaluatedObjective objective;
-  objective.share_prefixes = has_several && may_share_prefixes(config.batch);
+  objective.share_prefixes = has_answers && may_share_prefixes(config.batch);
   return objective;
 }
 

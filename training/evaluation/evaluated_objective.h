@@ -29,8 +29,8 @@ struct EvaluatedReference {
 };
 
 EvaluatedObjective evaluated_objective(const Config& config);
-// The loss of next tokens of each example. Those of a group share their prefix by
-// batch.share_prefixes.
+// The loss of next tokens of each example. Pairs and rollouts share their prefix by
+// batch.share_prefixes. Turns of a conversation share none here.
 EvaluatedObjective next_tokens_of(const TokenStore& store, const Config& config);
 
 }  // namespace packtrain

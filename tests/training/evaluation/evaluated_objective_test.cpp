@@ -25,6 +25,7 @@ TEST(EvaluatedObjective, OfNextTokensInGroupsOfSeveralSharesTheirPrefix) {
   EXPECT_TRUE(shares(GroupKind::kPairs));
   EXPECT_TRUE(shares(GroupKind::kRollouts));
   EXPECT_FALSE(shares(GroupKind::kJudged));
+  EXPECT_FALSE(shares(GroupKind::kTurns)) << "they share different numbers of tokens";
   EXPECT_FALSE(next_tokens_of(test::MemoryStore({{{1, 2}, {0, 1}}}), config).share_prefixes);
   config.batch.share_prefixes = false;
   EXPECT_FALSE(shares(GroupKind::kRollouts));
