@@ -16,10 +16,30 @@ constexpr double kKeysOfRowOfPairs = 2;
 constexpr std::int64_t kAssumedAnswers =
     16;  // of a group; a group of n has fewer than n keys a row
 
+// Kernels copy the shared prompt for each turn, and have its own keys too. It is a part of the last
+// turn, whose tokens are all rows; every other turn has a row at least.
+double most_keys_of_turns(const TokenStore& store) {
+  const ExampleGroups& groups = *store.groups();
+  const ExampleCounts lengths = store.lengths();
+  double most = 1;
+  for (std::int64_t g = 0; g < store.info().groups->num_groups; ++g) {
+    const ExampleGroup group = groups.group(g);
+    if (group.num_examples < 2) continue;
+    const auto first = static_cast<std::size_t>(group.first_example);
+    const std::size_t last = first + static_cast<std::size_t>(group.num_examples) - 1;
+    std::int64_t num_keys = lengths[last];
+    for (std::size_t e = first; e <= last; ++e) num_keys += lengths[e];
+    const std::int64_t num_rows = std::max<std::int64_t>(1, lengths[last] + group.num_examples - 1);
+    most = std::max(most, static_cast<double>(num_keys) / static_cast<double>(num_rows));
+  }
+  return most;
+}
+
 }  // namespace
 
 double keys_of_row(const TokenStore& store) {
   if (store.groups() == nullptr) return 1;
+  if (store.info().groups->kind == GroupKind::kTurns) return most_keys_of_turns(store);
   const GroupUnits units(store, /*share_prefixes=*/true);
   units.find_prefixes();
   const ExampleCounts rows = units.lengths();
@@ -33,16 +53,20 @@ double keys_of_row(const TokenStore& store) {
 }
 
 void set_keys_of_row(const TokenStore& store, Config& config) {
-  const bool is_bounded = config.objective.kind != ObjectiveKind::kPolicy;
-  if (!is_bounded && shares_prefixes(config)) config.batch.keys_of_row = keys_of_row(store);
+  const auto& groups = store.info().groups;
+  const bool is_bounded = groups && groups->kind == GroupKind::kPairs;
+  if (!is_bounded && shares_prefixes(config, groups.has_value())) {
+    config.batch.keys_of_row = keys_of_row(store);
+  }
 }
 
 KeyBound key_bound(const Config& config, std::int64_t num_rows) {
-  if (!shares_prefixes(config)) return {};
+  const auto known = config.batch.keys_of_row;
+  if (!shares_prefixes(config, known.has_value() || trains_groups(config.objective))) return {};
   const auto keys = [&](double of_row) {
     return static_cast<std::int64_t>(std::ceil(of_row * static_cast<double>(num_rows)));
   };
-  if (const auto known = config.batch.keys_of_row) {
+  if (known) {
     if (*known <= 1) return {};  // no group shares a token
     return {keys(*known),
             fmt::format("{:.4g} for each row, as in the group that shares most", *known)};

@@ -12,10 +12,11 @@
 namespace packtrain {
 
 // The most keys for each row of any group of the store: tokens of its examples / rows that are
-// computed. 1 without groups. Compares the tokens of all groups, with several threads.
+// computed. 1 without groups. Compares the tokens of all groups, with several threads. For turns it
+// is an upper limit that reads lengths alone: conversations are many.
 double keys_of_row(const TokenStore& store);
-// Sets batch.keys_of_row where the run shares prefixes of rollouts. Pairs have a limit of their
-// own.
+// Sets batch.keys_of_row where the run shares prefixes of rollouts or turns. Pairs have a limit of
+// their own.
 void set_keys_of_row(const TokenStore& store, Config& config);
 
 struct KeyBound {
@@ -24,7 +25,8 @@ struct KeyBound {
 };
 
 // The most keys of a micro-batch of `num_rows`, by batch.keys_of_row. Where that is not known,
-// pairs have 2 a row. For rollouts it assumes groups of 16 answers, which the basis says.
+// pairs have 2 a row. For rollouts it assumes groups of 16 answers, which the basis says. Next
+// tokens are then those of plain examples.
 KeyBound key_bound(const Config& config, std::int64_t num_rows);
 
 }  // namespace packtrain

@@ -6,6 +6,7 @@
 
 #include "framework/core/error.h"
 #include "samplers/statistics.h"
+#include "tests/samplers/conversations.h"
 #include "tests/samplers/group_options.h"
 #include "tests/training/small_decoder.h"
 #include "training/plan/memory_plan.h"
@@ -82,6 +83,31 @@ TEST(SharedPrefixes, OfAPlanNeverHaveMoreKeysThanTheBound) {
     }
   }
   EXPECT_GT(num_above_pairs, 0) << "groups of several answers have more than two keys a row";
+}
+
+TEST(SharedPrefixes, OfTurnsNeverHaveMoreKeysThanTheBound) {
+  std::int64_t num_above_rows = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const test::GroupStore store(GroupKind::kTurns, test::draw_conversations(seed, 12, 60, 6));
+    Config config;
+    set_keys_of_row(store, config);
+    PlanOptions options = test::group_options(60);
+    options.max_tokens_per_micro_batch = 360;
+    options.global_batch_size = 4;
+    const Planner planner(store, options);
+    PlanSummaryOptions counting;
+    counting.row_multiple = 1;
+    for (std::int64_t step = 0; step < planner.num_steps(1); ++step) {
+      PlanSummary one(counting);
+      one.add(planner.plan(step));
+      const std::int64_t bound = key_bound(config, one.max_rows_in_micro_batch()).num_keys;
+      EXPECT_LE(one.max_keys_in_micro_batch(), bound) << "seed " << seed;
+      num_above_rows += one.max_keys_in_micro_batch() > one.max_rows_in_micro_batch() ? 1 : 0;
+    }
+    config.batch.share_prefixes = false;
+    EXPECT_EQ(key_bound(config, 100).num_keys, 0);
+  }
+  EXPECT_GT(num_above_rows, 0);
 }
 
 TEST(SharedPrefixes, WithoutAStoreTheTableSaysWhatIsAssumed) {
