@@ -1,5 +1,6 @@
 """Conversations whose turns are examples: the losses of examples alone, for any ranks, packing and interruption."""
 
+import functools
 import json
 
 import numpy
@@ -17,6 +18,7 @@ class Stores:
         self.train = make_store(folder, "train", "turns", 60, 1)
         self.held = make_store(folder, "held", "turns", 17, 2)
 
+    @functools.cache  # noqa: B019 - one object a session
     def as_plain(self, name):
         """The same examples without groups."""
         lines = (self.folder / f"{name}.jsonl").read_text().splitlines()
