@@ -16,7 +16,7 @@ namespace packtrain {
 
 struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
 struct ExpandedKeys;       // models/ops/attention/expanded_keys.h
-struct ShortUnits;         // models/ops/attention/short/attention.h
+struct ShortDivisions;     // models/ops/attention/short/attention.h
 struct RoutingStatistics;  // models/layers/routing_statistics.h
 
 // What blocks compute from a batch, for later blocks and for the caller.
@@ -25,11 +25,8 @@ struct BatchState {
   std::shared_ptr<const AttentionLayout> attention_layout;
   // Copies of keys for segments with prefixes. The attention of the first layer fills this.
   std::shared_ptr<const ExpandedKeys> expanded_keys;
-  // Units of work of the kernels for short sequences, and the boundaries of the long ones in
-  // cuDNN's form. Keyed by the most keys of a short one. The attention of the last layer fills
-  // them.
-  std::map<std::int64_t, std::shared_ptr<const ShortUnits>> short_units;
-  std::map<std::int64_t, std::shared_ptr<const AttentionLayout>> long_layouts;
+  // Divisions of the sequences between kernels. The attention of each shape fills its own.
+  std::shared_ptr<ShortDivisions> short_divisions;
   // Spread of the rows over experts. Layers with experts fill this.
   std::shared_ptr<RoutingStatistics> routing;
   // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
@@ -40,8 +37,7 @@ struct BatchState {
   void forget_boundaries() {
     attention_layout.reset();
     expanded_keys.reset();
-    short_units.clear();
-    long_layouts.clear();
+    short_divisions.reset();
     token_frequencies.clear();
   }
 };

@@ -2,6 +2,8 @@
 // lower index is in the lower half of the word.
 #pragma once
 
+#include <cuda_bf16.h>
+
 #include <cstdint>
 
 namespace packtrain::device {
@@ -11,6 +13,12 @@ __device__ inline float low_bfloat16(std::uint32_t word) {
 }
 __device__ inline float high_bfloat16(std::uint32_t word) {
   return __uint_as_float(word & 0xffff0000U);
+}
+
+// Rounds two neighbouring columns to a word, the lower column in the lower half.
+__device__ inline std::uint32_t bfloat16_pair(float lower, float upper) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(lower, upper);
+  return reinterpret_cast<const std::uint32_t&>(both);
 }
 
 }  // namespace packtrain::device

@@ -7,8 +7,6 @@
 // q and the next, then the same of row g + 8.
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include <cstdint>
 
 namespace packtrain::device {
@@ -37,11 +35,6 @@ __device__ inline void mma_16x8(float (&sums)[4], const std::uint32_t (&left)[4]
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
-}
-
-__device__ inline std::uint32_t pair_word(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const std::uint32_t&>(pair);
 }
 
 // Rows of `kWidth` bfloat16 in shared memory, in chunks of 16 bytes. Eight consecutive rows of a

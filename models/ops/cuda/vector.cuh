@@ -76,8 +76,7 @@ struct Pack<__nv_bfloat16, 8> {
     Vec<__nv_bfloat16, 8> run;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
-      run.words[i] = reinterpret_cast<const std::uint32_t&>(pair);
+      run.words[i] = bfloat16_pair(from[2 * i], from[2 * i + 1]);
     }
     return run;
   }

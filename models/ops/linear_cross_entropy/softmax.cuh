@@ -6,7 +6,6 @@
 
 namespace packtrain::device {
 
-constexpr float kLog2E = 1.44269504088896F;
 constexpr float kLn2 = 0.693147180559945F;
 
 // A soft cap. Not used where `cap` is 0.

@@ -128,7 +128,7 @@ HeadGradients split_gradients(const at::Tensor& grad, const AttentionShape& shap
 // cuDNN's plan, and the sequences that it leaves to the kernels for short ones; null: none.
 struct BackwardParts {
   AttentionBucket bucket;
-  const ShortUnits* units = nullptr;
+  ShortUnits* units = nullptr;
 
   bool has_cudnn() const { return units == nullptr || units->long_sequences.defined(); }
 };
@@ -202,7 +202,7 @@ HeadGradients divided_backward(std::int64_t max_keys, const at::Tensor& grad_out
                                const at::Tensor& qkv, const at::Tensor& y,
                                const std::vector<at::Tensor>& saved, const AttentionShape& shape,
                                DeviceBatch& batch, const OperatorOptions& options) {
-  const ShortUnits& units = short_units(batch, max_keys);
+  ShortUnits& units = short_units(batch, max_keys);
   AttentionBucket bucket = bucket_of(batch, qkv.size(0), options);
   if (units.long_sequences.defined()) {
     bucket = attention_bucket(units.long_sequences.size(0), bucket.max_length, bucket.num_tokens,

@@ -24,8 +24,8 @@ HeadGradients cudnn_backward_at(const AttentionBucket& bucket, const at::Tensor&
                                 const std::vector<at::Tensor>& saved, const AttentionShape& shape,
                                 DeviceBatch& batch);
 
-// The backward with kernels of our own for sequences of at most `max_keys` keys, which
-// short_attention_serves(), and cuDNN's for the others. For comparisons.
+// The backward with kernels of our own for sequences of at most `max_keys` keys. cuDNN has the
+// others. short_attention_serves() must be true. cudnn_backward() chooses `max_keys`.
 HeadGradients divided_backward(std::int64_t max_keys, const at::Tensor& grad_output,
                                const at::Tensor& qkv, const at::Tensor& y,
                                const std::vector<at::Tensor>& saved, const AttentionShape& shape,

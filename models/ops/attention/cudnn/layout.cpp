@@ -22,10 +22,10 @@ bool serves(const AttentionLayout& layout, const AttentionShape& shape, std::int
 
 const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& in,
                                         const AttentionShape& shape, std::int64_t num_sequences,
-                                        bool wide_offsets, const ShortUnits* units) {
+                                        bool wide_offsets, ShortUnits* units) {
   const at::ScalarType offset_type = wide_offsets ? at::kLong : at::kInt;
   std::shared_ptr<const AttentionLayout>& cached =
-      units != nullptr ? batch.state.long_layouts[units->max_keys] : batch.state.attention_layout;
+      units != nullptr ? units->long_layout : batch.state.attention_layout;
   if (cached != nullptr && serves(*cached, shape, num_sequences, offset_type)) return *cached;
   constexpr std::int64_t kAlignment = 4;  // elements: rows begin at multiples of 16 bytes
   auto layout = std::make_shared<AttentionLayout>();

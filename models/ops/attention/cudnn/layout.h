@@ -10,6 +10,8 @@
 
 namespace packtrain {
 
+struct ShortUnits;  // models/ops/attention/short/attention.h
+
 struct AttentionLayout {
   std::int64_t num_heads = 0;  // shape and sizes that it was computed for
   std::int64_t num_kv_heads = 0;
@@ -34,6 +36,6 @@ enum OffsetRow : std::int64_t {
 // device, on the current stream.
 const AttentionLayout& attention_layout(DeviceBatch& batch, const PackedHeads& in,
                                         const AttentionShape& shape, std::int64_t num_sequences,
-                                        bool wide_offsets, const ShortUnits* units = nullptr);
+                                        bool wide_offsets, ShortUnits* units = nullptr);
 
 }  // namespace packtrain

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "models/ops/attention/attention.h"
 #include "models/ops/attention/packed_heads.h"
@@ -12,23 +14,34 @@
 
 namespace packtrain {
 
-// A batch's sequences, divided by their kernels. On the device of the batch.
+// A batch's sequences, divided by their kernels. Tensors are on the device of the batch.
 struct ShortUnits {
   std::int64_t max_keys = 0;
   std::int64_t num_units = 0;
   std::int64_t num_tiles = 0;
   at::Tensor units;           // bytes of AttentionUnit [num_units]
   at::Tensor long_sequences;  // int32 [L]; undefined if there is none
+  // The boundaries of the long ones in cuDNN's form. The first layer fills this.
+  std::shared_ptr<const AttentionLayout> long_layout;
+};
+
+// The layers of a batch share these.
+struct ShortDivisions {
+  std::vector<std::pair<AttentionShape, std::int64_t>> limits;
+  std::map<std::int64_t, ShortUnits> units;  // by max_keys
 };
 
 // Sequences of at most `max_keys` keys are short. Cached in the batch for the next layers.
-const ShortUnits& short_units(DeviceBatch& batch, std::int64_t max_keys);
+ShortUnits& short_units(DeviceBatch& batch, std::int64_t max_keys);
 
 // The `max_keys` for which the backward is predicted to be fastest (division.h); 0: cuDNN has all.
+// Cached in the batch for the next layers of this shape.
 std::int64_t short_limit(DeviceBatch& batch, const AttentionShape& shape);
 
 // True if the kernels serve heads of this shape in bfloat16 on CUDA.
 bool short_attention_serves(const AttentionShape& shape);
+// True if the kernel with Hopper's instructions serves them. The portable one has the others.
+bool hopper_kernel_serves(std::int64_t head_dim);
 
 // Multiprocessors of the current GPU, and whether its kernels have Hopper's instructions. Read once
 // a process; its GPUs are assumed to be equal.

@@ -18,8 +18,8 @@ ShortAttentionArguments arguments_of(const PackedHeads& in, const at::Tensor& y,
   arguments.value = in.heads.value.const_data_ptr();
   arguments.query_stride = in.heads.query.stride(0);
   arguments.key_stride = in.heads.key.stride(0);
-  arguments.output = y.data_ptr();
-  arguments.logsumexp = stats.data_ptr<float>();
+  arguments.output = y.const_data_ptr();
+  arguments.logsumexp = stats.const_data_ptr<float>();
   arguments.units = static_cast<const AttentionUnit*>(units.units.const_data_ptr());
   arguments.cu_sequences = in.cu_queries.const_data_ptr<std::int32_t>();
   arguments.num_rows = in.heads.query.size(0);
@@ -67,7 +67,7 @@ void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const 
   arguments.grad_value = grad.value.data_ptr();
   arguments.workspace = workspace.data_ptr<float>();
   void* const stream = current_stream(in.heads.query);
-  if (short_kernels().has_hopper && shape.head_dim % 64 == 0) {
+  if (short_kernels().has_hopper && hopper_kernel_serves(shape.head_dim)) {
     launch_short_attention_backward_hopper(arguments, stream);
   } else {
     launch_short_attention_backward(arguments, stream);

@@ -1,7 +1,6 @@
 #include "models/ops/attention/short/division.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "models/ops/attention/short/attention.h"
 #include "models/ops/attention/short/units.h"
@@ -15,16 +14,16 @@ constexpr double kWorthwhile = 0.97;  // of the time without; predictions are no
 double tile_us(std::int64_t head_dim, bool has_hopper) {
   constexpr double kBase = 1.2;  // what does not depend on the width
   constexpr double kOfWidth = 3.8 / 128;
-  constexpr double kPortable = 1.5;  // without Hopper's instructions
+  constexpr double kPortable = 1.5;  // without Hopper's instructions, measured on Hopper
   const double width = static_cast<double>(head_dim);
-  const bool fast = has_hopper && head_dim % 64 == 0;
+  const bool fast = has_hopper && hopper_kernel_serves(head_dim);
   return (kBase + kOfWidth * width) * (fast ? 1 : kPortable);
 }
 
 double short_us(const AttentionUnits& made, const AttentionShape& shape, int num_multiprocessors,
                 bool has_hopper) {
   constexpr double kLaunch = 8;
-  constexpr double kFewBlocks = 0.85;  // of the time of a tile: they have more bandwidth each
+  constexpr double kFewBlocks = 0.85;  // of the time of a tile, fitted to packs of 4,096 tokens
   if (made.units.empty()) return 0;
   std::int64_t all = 0;
   for (const AttentionUnit& unit : made.units) all += unit_tiles(unit);

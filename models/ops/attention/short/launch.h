@@ -22,16 +22,17 @@ inline constexpr std::int32_t kUnitQueries = 64;  // of a tile
 // Shared memory of a block of threads, at most. GPUs of 8.0 and 9.0 have it, 8.6 and 8.9 not.
 inline constexpr int kShortAttentionSharedBytes = 163 << 10;
 
-// Elements are bfloat16, statistics float32. Heads of a row follow each other.
+// Inputs and outputs of the backward. Elements are bfloat16, statistics float32. Heads of a row
+// follow each other.
 struct ShortAttentionArguments {
   const void* query = nullptr;  // [T, num_heads, D]
   const void* key = nullptr;    // [K, num_kv_heads, D]
   const void* value = nullptr;
   std::int64_t query_stride = 0;      // elements from one row to the next
   std::int64_t key_stride = 0;        // of keys and values
-  void* output = nullptr;             // [T, num_heads, D]; backward reads it
-  float* logsumexp = nullptr;         // [T, num_heads]; backward reads it
-  const void* grad_output = nullptr;  // [T, num_heads, D]; the rest is of backward
+  const void* output = nullptr;       // [T, num_heads, D]
+  const float* logsumexp = nullptr;   // [T, num_heads]
+  const void* grad_output = nullptr;  // [T, num_heads, D]
   void* grad_query = nullptr;         // its rows are query_stride apart
   void* grad_key = nullptr;           // [K, num_kv_heads, D]
   void* grad_value = nullptr;

@@ -1,4 +1,4 @@
-// What a block of threads of the short attention kernels knows of its rows.
+// The rows of a block of threads of the short attention kernels.
 #pragma once
 
 #include <cstdint>

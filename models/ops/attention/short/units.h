@@ -1,5 +1,5 @@
-// Units of work of the kernels for short documents: each is read into shared memory once for each
-// key head.
+// Units of work of the kernels for short sequences. A block of threads has one unit and one key
+// head.
 #pragma once
 
 #include <cstdint>

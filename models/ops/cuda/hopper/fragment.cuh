@@ -2,19 +2,12 @@
 // or stored to shared memory as TMA reads it.
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include <cstdint>
 
+#include "framework/device/cuda/bfloat16.cuh"
 #include "models/ops/cuda/hopper/barrier.cuh"
 
 namespace packtrain::device {
-
-// Rounds two neighbouring columns to a word, the lower column in the lower half.
-__device__ inline std::uint32_t bfloat16_pair(float lower, float upper) {
-  const __nv_bfloat162 both = __floats2bfloat162_rn(lower, upper);
-  return reinterpret_cast<const std::uint32_t&>(both);
-}
 
 // Transposes words over four neighbouring threads: thread t ends with word t of each of them. A
 // thread then has elements that are contiguous in memory, for accesses of 16 bytes. Its own

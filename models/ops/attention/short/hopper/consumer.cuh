@@ -130,7 +130,7 @@ class ShortConsumer {
                                Accumulator<kQueries>& scores, Operands& probabilities) const {
     const int key = block * kKeys + group() * kGroupKeys + row();
     const int last = tile * kQueries + rows_.before() + 2 * (lane() % 4);  // key of query 0
-    const float factor = a_.scale * kShortLog2E;
+    const float factor = a_.scale * kLog2E;
 #pragma unroll
     for (int n = 0; n < kQueries / 8; ++n) {
       const int column = 8 * n + 2 * (lane() % 4);

@@ -19,7 +19,6 @@ constexpr int kConsumerGroups = 2;
 constexpr int kShortThreads = (1 + kConsumerGroups) * kGroupThreads;
 constexpr int kGroupKeys = kUnitKeys / kConsumerGroups;
 constexpr int kStages = 2;  // tiles of queries in shared memory
-constexpr float kShortLog2E = 1.4426950408889634F;
 
 // Rows of D bfloat16 as wgmma and TMA read them: panels of 64 columns, rows of 128 bytes, swizzled.
 template <int D, int kRows>

@@ -3,6 +3,7 @@
 
 #include "models/ops/attention/short/hopper/layout.cuh"
 #include "models/ops/cuda/hopper/tma.cuh"
+#include "models/ops/cuda/power_of_2.cuh"
 #include "models/ops/cuda/vector.cuh"
 
 namespace packtrain::device {
@@ -111,9 +112,8 @@ class ShortProducer {
   __device__ float load_statistic(const TileCursor& at) const {
     const int query = at.tile * kUnitQueries + query_row();
     if (query >= rows_.unit().num_queries) return INFINITY;
-    return kShortLog2E *
-           a_.logsumexp[(rows_.unit().first_query + query) * std::int64_t{a_.num_heads} +
-                        rows_.query_head(at.member)];
+    return kLog2E * a_.logsumexp[(rows_.unit().first_query + query) * std::int64_t{a_.num_heads} +
+                                 rows_.query_head(at.member)];
   }
   __device__ void write_numbers(const TileCursor& at, int stage, float statistic, int present) {
     const int row = query_row();

@@ -154,7 +154,7 @@ class UnitBackward {
                                 std::uint32_t (&probabilities)[kChunk / 16][4],
                                 std::uint32_t (&grad_scores)[kChunk / 16][4]) {
     const int key = block * kKeys + warp() * 16 + lane() / 4;
-    const float factor = a_.scale * device::kPortableLog2E;
+    const float factor = a_.scale * device::kLog2E;
 #pragma unroll
     for (int n = 0; n < kChunk / 8; ++n) {
       const int column = chunk + 8 * n + 2 * (lane() % 4);
@@ -175,8 +175,9 @@ class UnitBackward {
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const std::uint32_t word = device::pair_word(ds[2 * half], ds[2 * half + 1]);
-        probabilities[n / 2][n % 2 * 2 + half] = device::pair_word(p[2 * half], p[2 * half + 1]);
+        const std::uint32_t word = device::bfloat16_pair(ds[2 * half], ds[2 * half + 1]);
+        probabilities[n / 2][n % 2 * 2 + half] =
+            device::bfloat16_pair(p[2 * half], p[2 * half + 1]);
         grad_scores[n / 2][n % 2 * 2 + half] = word;
         const int row = warp() * 16 + lane() / 4 + 8 * half;
         *reinterpret_cast<std::uint32_t*>(
@@ -244,7 +245,7 @@ class UnitBackward {
 #pragma unroll
       for (int n = 0; n < kTiles; n += 2) {
         const auto word = [&](int t) {
-          return device::pair_word(factor * sums[t][2 * half], factor * sums[t][2 * half + 1]);
+          return device::bfloat16_pair(factor * sums[t][2 * half], factor * sums[t][2 * half + 1]);
         };
         const std::uint32_t low = word(n);
         const std::uint32_t high = word(n + 1);

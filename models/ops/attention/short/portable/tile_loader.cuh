@@ -9,13 +9,13 @@
 #include "models/ops/attention/short/unit_rows.cuh"
 #include "models/ops/cuda/async_copy.cuh"
 #include "models/ops/cuda/matrix_fragments.cuh"
+#include "models/ops/cuda/power_of_2.cuh"
 #include "models/ops/cuda/vector.cuh"
 
 namespace packtrain::device {
 
 constexpr int kPortableWarps = 8;
 constexpr int kPortableThreads = 32 * kPortableWarps;
-constexpr float kPortableLog2E = 1.4426950408889634F;
 
 // Places in shared memory, in bytes.
 template <int D>
@@ -85,9 +85,8 @@ class TileLoader {
   __device__ float load_statistic(int member, int tile) const {
     const int row = tile * kUnitQueries + static_cast<int>(threadIdx.x);
     if (threadIdx.x >= kUnitQueries || row >= rows_.unit().num_queries) return INFINITY;
-    return kPortableLog2E *
-           a_.logsumexp[(rows_.unit().first_query + row) * std::int64_t{a_.num_heads} +
-                        rows_.query_head(member)];
+    return kLog2E * a_.logsumexp[(rows_.unit().first_query + row) * std::int64_t{a_.num_heads} +
+                                 rows_.query_head(member)];
   }
 
   // Writes delta of the tile, by four threads a row.
