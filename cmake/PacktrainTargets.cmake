@@ -1,12 +1,14 @@
-# packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH] [SEPARATE])
+# packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
 # packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [COST s] [TORCH] [THREADS])
 # packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
+# packtrain_benchmark(NAME SOURCES ... [LINK libraries ...] [TORCH])
 # packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [COST s] [PROGRAM] [PROCESSORS n] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built). All but plain libraries have a shared precompiled header.
-# SEPARATE: files are compiled one by one, because they have equal names in anonymous namespaces.
 # THREADS: what the thread sanitizer is for; label `threads`.
-# PROGRAM: starts packtrain, whose path is in PACKTRAIN_PROGRAM. PROCESSORS: cores that it keeps busy.
-# COST: how long it takes, for long tests. CTest starts these first, so that none of them runs alone at the end.
+# PROGRAM: starts packtrain, whose path is in PACKTRAIN_PROGRAM.
+# PROCESSORS: how many of the four places of tests/run it takes: 2 with ranks, 3 with ranks and limits of seconds.
+# COST: how long it takes, for long tests. CTest starts these first, so that none of them runs alone at the end. Tests of
+# several places come before: others that end one by one leave them no room.
 
 function(packtrain_compile_options target)
   target_compile_options(${target} PRIVATE
@@ -88,16 +90,28 @@ function(packtrain_use_unity target)
 endfunction()
 
 function(packtrain_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;SEPARATE" "" "SOURCES;LINK;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK;PRIVATE")
   add_library(${name} STATIC ${arg_SOURCES})
-  if(NOT arg_SEPARATE)
-    packtrain_use_unity(${name})
-  endif()
+  packtrain_use_unity(${name})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE ${arg_PRIVATE})
   packtrain_compile_options(${name})
   if(arg_TORCH)
     packtrain_use_torch(${name})
+  endif()
+endfunction()
+
+# build/bin/NAME, a program that measures.
+function(packtrain_benchmark name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
+  add_executable(${name} ${arg_SOURCES})
+  packtrain_use_unity(${name})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  packtrain_compile_options(${name})
+  if(arg_TORCH)
+    packtrain_use_torch(${name})
+    set_target_properties(${name} PROPERTIES BUILD_RPATH "${LibTorch_RPATH}")
   endif()
 endfunction()
 
@@ -173,7 +187,7 @@ function(packtrain_test name)
   else()  # brings its own main, which joins the world
     foreach(ranks ${arg_RANKS})
       add_test(NAME ${name}_${ranks}_ranks COMMAND ${PACKTRAIN_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
-      set_tests_properties(${name}_${ranks}_ranks PROPERTIES TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
+      set_tests_properties(${name}_${ranks}_ranks PROPERTIES TIMEOUT ${arg_TIMEOUT} PROCESSORS 2 COST 200
                            LABELS "${arg_LABELS}"
                            ENVIRONMENT "OMP_NUM_THREADS=1;${PACKTRAIN_MPI_TEST_ENVIRONMENT}")
     endforeach()
@@ -193,10 +207,11 @@ function(packtrain_pytest name)
     COMMAND "${LibTorch_PYTHON}" -m pytest -q -p no:cacheprovider "${CMAKE_CURRENT_SOURCE_DIR}/${arg_FILE}")
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "python;${arg_LABELS}"
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${arg_ENVIRONMENT}")
+  if(arg_PROCESSORS)
+    math(EXPR arg_COST "100 * ${arg_PROCESSORS}")
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${arg_PROCESSORS})
+  endif()
   if(arg_COST)
     set_tests_properties(${name} PROPERTIES COST ${arg_COST})
-  endif()
-  if(arg_PROCESSORS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS ${arg_PROCESSORS})
   endif()
 endfunction()

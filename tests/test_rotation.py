@@ -56,6 +56,13 @@ def test_tests_of_a_family_have_the_same_cases():
         assert of_test[0] == of_test[1]
 
 
+def test_turns_have_about_the_same_number_of_cases_of_all_families():
+    families = sorted(path.stem for path in (HERE / "conformance" / "families").glob("*.py"))
+    names = [f"test_a[{family}-case{case}]" for number, family in enumerate(families) for case in range(5 + number)]
+    sizes = [sum(rotation.chosen(names, turn, rotation.CASES_OF_A_FAMILY)) for turn in TURNS]
+    assert len(families) > 30 and max(sizes) < 1.15 * min(sizes)
+
+
 @pytest.mark.parametrize("num_parts", [1, 3, 10, 50])
 @pytest.mark.parametrize("num_items", [0, 1, 2, 9, 10, 73])
 def test_every_item_is_in_a_part(num_items, num_parts):

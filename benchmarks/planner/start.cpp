@@ -18,8 +18,8 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int32_t kShortest = 16;
-constexpr std::int32_t kLongest = 976;
+constexpr std::int32_t kStartShortest = 16;
+constexpr std::int32_t kStartLongest = 976;
 constexpr std::int64_t kExamplesPerRank = 26;
 
 struct Shard {
@@ -32,8 +32,8 @@ Shard draw_shard(const CounterRandom& random, std::int64_t first, std::int64_t n
   while (shard.offsets.back() < StoreWriter::kMaxShardTokens &&
          std::ssize(shard.labels) < num_left) {
     const auto counter = static_cast<std::uint64_t>(first + std::ssize(shard.labels));
-    const auto length =
-        kShortest + static_cast<std::int32_t>(random.below(counter, kLongest - kShortest + 1));
+    const auto length = kStartShortest + static_cast<std::int32_t>(random.below(
+                                             counter, kStartLongest - kStartShortest + 1));
     shard.offsets.push_back(shard.offsets.back() + length);
     shard.labels.push_back(length - 1);
   }
@@ -83,8 +83,8 @@ void write_sparse_store(const std::string& folder, std::int64_t num_examples) {
     StoreShard said;
     said.num_examples = std::ssize(shard.labels);
     said.num_tokens = shard.offsets.back();
-    said.lengths = CountBounds{kShortest, kLongest};
-    said.labels = CountBounds{kShortest - 1, kLongest - 1};
+    said.lengths = CountBounds{kStartShortest, kStartLongest};
+    said.labels = CountBounds{kStartShortest - 1, kStartLongest - 1};
     manifest.shards.push_back(said);
     manifest.info.num_examples += said.num_examples;
     manifest.info.num_tokens += said.num_tokens;

@@ -7,7 +7,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_arcee(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "arcee";
@@ -21,7 +21,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_arcee(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"ArceeForCausalLM"};
   json["model_type"] = "arcee";
@@ -33,7 +33,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family arcee_family() {
-  return {"arcee", parse, llama_layout_weights, write};
+  return {"arcee", parse_arcee, llama_layout_weights, write_arcee};
 }
 
 }  // namespace packtrain

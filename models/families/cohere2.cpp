@@ -8,11 +8,11 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kWindow = 4096;  // default of the key
-constexpr std::int64_t kPattern = 4;    // of a config that has neither layer_types nor the key
+constexpr std::int64_t kWindowOfCohere2 = 4096;  // default of the key
+constexpr std::int64_t kPattern = 4;  // of a config that has neither layer_types nor the key
 
-void read_windows(ConfigReader& reader, DecoderConfig& config) {
-  const std::int64_t window = reader.integer_or_none("sliding_window", kWindow);
+void read_windows_of_cohere2(ConfigReader& reader, DecoderConfig& config) {
+  const std::int64_t window = reader.integer_or_none("sliding_window", kWindowOfCohere2);
   if (window == 0) reader.fail("sliding_window", "must be set: layers without it do not rotate");
   const std::int64_t pattern = reader.integer("sliding_window_pattern", kPattern);
   const auto is_local = [&](std::int64_t layer) { return (layer + 1) % pattern != 0; };
@@ -31,7 +31,7 @@ void check_own_keys(ConfigReader& reader) {
   reader.require("use_parallel_block", true);
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_cohere2(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "cohere2";
@@ -44,13 +44,13 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
   config.logit_multiplier = reader.number("logit_scale", 0.0625);
-  read_windows(reader, config);
+  read_windows_of_cohere2(reader, config);
   check_own_keys(reader);
   reader.finish(other_names(config));
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_cohere2(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json.erase("rms_norm_eps");
   json["layer_norm_eps"] = config.norm.epsilon;
@@ -58,7 +58,7 @@ nlohmann::json write(const DecoderConfig& config) {
   json["model_type"] = "cohere2";
   json["attention_bias"] = config.qkv_bias;
   json["logit_scale"] = config.logit_multiplier;
-  write_layer_types(config, kWindow, json);
+  write_layer_types(config, kWindowOfCohere2, json);
   json["pad_token_id"] = nullptr;  // the family's default is a token of the vocabulary
   return json;
 }
@@ -66,7 +66,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family cohere2_family() {
-  return {"cohere2", parse, llama_layout_weights, write};
+  return {"cohere2", parse_cohere2, llama_layout_weights, write_cohere2};
 }
 
 }  // namespace packtrain

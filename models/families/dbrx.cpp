@@ -67,7 +67,7 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   set_expert_layers(config, [](std::int64_t) { return true; });
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_dbrx(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "dbrx";
@@ -99,7 +99,7 @@ nlohmann::json experts_json(const DecoderConfig& config) {
   return json;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_dbrx(const DecoderConfig& config) {
   return {{"architectures", {"DbrxForCausalLM"}},
           {"model_type", "dbrx"},
           {"vocab_size", config.vocab_size},
@@ -119,7 +119,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }
 
 // w1 (gate), v1 (up) and w2 (down, as [in, out]) stack the rows of all experts.
-void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_layer_of_dbrx(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string theirs = "transformer.blocks." + std::to_string(layer) + ".";
   const std::string attention = theirs + "norm_attn_norm.";
@@ -143,10 +143,11 @@ void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) 
   }
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_dbrx(const DecoderConfig& config) {
   WeightMap map;
   map.linear("embed", "transformer.wte", config.vocab_size, config.hidden_size, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(map, config, layer);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+    add_layer_of_dbrx(map, config, layer);
   map.norm("final_norm", "transformer.norm_f", config.hidden_size);
   map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
   return map.take();
@@ -156,9 +157,9 @@ std::vector<WeightPiece> weights(const DecoderConfig& config) {
 
 Family dbrx_family() {
   return {.model_type = "dbrx",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
+          .parse = parse_dbrx,
+          .weights = weights_of_dbrx,
+          .write = write_dbrx,
           .prefix = "transformer."};
 }
 

@@ -33,7 +33,7 @@ void read_architecture(ConfigReader& reader, DecoderConfig& config) {
   }
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_falcon(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "falcon";
@@ -87,7 +87,7 @@ void add_norms(WeightMap& map, const DecoderConfig& config, const std::string& o
   map.norm(ours + "mlp_norm", hf + (two ? "ln_mlp" : "post_attention_layernorm"), hidden, true);
 }
 
-void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_layer_of_falcon(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "transformer.h." + std::to_string(layer) + ".";
   const std::int64_t hidden = config.hidden_size;
@@ -100,17 +100,18 @@ void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) 
   map.linear(ours + "mlp.down", hf + "mlp.dense_4h_to_h", hidden, inner, config.mlp_bias);
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_falcon(const DecoderConfig& config) {
   WeightMap map;
   const std::int64_t hidden = config.hidden_size;
   map.linear("embed", "transformer.word_embeddings", config.vocab_size, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(map, config, layer);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+    add_layer_of_falcon(map, config, layer);
   map.norm("final_norm", "transformer.ln_f", hidden, true);
   if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
   return map.take();
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_falcon(const DecoderConfig& config) {
   const bool one_key_head = config.num_kv_heads == 1;
   const bool parallel = config.residual != ResidualKind::kSequential;
   // The older decoder has one norm, and one key head or as many as query heads.
@@ -146,7 +147,7 @@ void add_qkv_by_groups(WeightMap& map, const DecoderConfig& config, const std::s
 }
 
 Family falcon_family() {
-  return {"falcon", parse, weights, write, "transformer."};
+  return {"falcon", parse_falcon, weights_of_falcon, write_falcon, "transformer."};
 }
 
 }  // namespace packtrain

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_gemma(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "gemma";
@@ -25,7 +25,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_gemma(const DecoderConfig& config) {
   nlohmann::json json = write_gemma_layout(config);
   json["architectures"] = {"GemmaForCausalLM"};
   json["model_type"] = "gemma";
@@ -84,7 +84,7 @@ void write_gemma2_options(const DecoderConfig& config, nlohmann::json& json) {
 }
 
 Family gemma_family() {
-  return {"gemma", parse, llama_layout_weights, write};
+  return {"gemma", parse_gemma, llama_layout_weights, write_gemma};
 }
 
 }  // namespace packtrain

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_glm(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "glm";
@@ -17,8 +17,8 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-void add_layer(WeightMap& map, const DecoderConfig& config, const GlmNorms& norms,
-               std::int64_t layer) {
+void add_layer_of_glm(WeightMap& map, const DecoderConfig& config, const GlmNorms& norms,
+                      std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "model." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -39,11 +39,11 @@ void add_layer(WeightMap& map, const DecoderConfig& config, const GlmNorms& norm
   map.norm(ours + "mlp_post_norm", hf + norms.after_mlp, hidden);
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_glm(const DecoderConfig& config) {
   return glm_weights(config, {});
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_glm(const DecoderConfig& config) {
   nlohmann::json json = write_glm_layout(config);
   json["architectures"] = {"GlmForCausalLM"};
   json["model_type"] = "glm";
@@ -77,7 +77,7 @@ std::vector<WeightPiece> glm_weights(const DecoderConfig& config, const GlmNorms
   const std::int64_t hidden = config.hidden_size;
   map.linear("embed", "model.embed_tokens", config.vocab_size, hidden, false);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer(map, config, norms, layer);
+    add_layer_of_glm(map, config, norms, layer);
   }
   map.norm("final_norm", "model.norm", hidden);
   if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
@@ -85,7 +85,7 @@ std::vector<WeightPiece> glm_weights(const DecoderConfig& config, const GlmNorms
 }
 
 Family glm_family() {
-  return {"glm", parse, weights, write};
+  return {"glm", parse_glm, weights_of_glm, write_glm};
 }
 
 }  // namespace packtrain

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_glm4(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "glm4";
@@ -18,12 +18,12 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_glm4(const DecoderConfig& config) {
   return glm_weights(
       config, {.after_attention = "post_self_attn_layernorm", .after_mlp = "post_mlp_layernorm"});
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_glm4(const DecoderConfig& config) {
   nlohmann::json json = write_glm_layout(config);
   json["architectures"] = {"Glm4ForCausalLM"};
   json["model_type"] = "glm4";
@@ -33,7 +33,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family glm4_family() {
-  return {"glm4", parse, weights, write};
+  return {"glm4", parse_glm4, weights_of_glm4, write_glm4};
 }
 
 }  // namespace packtrain

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kParallel = "use_parallel_residual";
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_gpt_neox(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "gpt_neox";
@@ -36,7 +36,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_layer_of_gpt_neox(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "gpt_neox." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -50,29 +50,30 @@ void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) 
   map.linear(ours + "mlp.down", hf + "mlp.dense_4h_to_h", hidden, inner, true);
 }
 
-std::vector<WeightPiece> weights_of(const DecoderConfig& config, const std::string& head) {
+std::vector<WeightPiece> tensors_of_gpt_neox(const DecoderConfig& config, const std::string& head) {
   WeightMap map;
   const std::int64_t hidden = config.hidden_size;
   map.linear("embed", "gpt_neox.embed_in", config.vocab_size, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(map, config, layer);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+    add_layer_of_gpt_neox(map, config, layer);
   map.norm("final_norm", "gpt_neox.final_layer_norm", hidden, true);
   if (!config.tied_embeddings) map.linear("head", head, config.vocab_size, hidden, false);
   return map.take();
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
-  return weights_of(config, "embed_out");
+std::vector<WeightPiece> weights_of_gpt_neox(const DecoderConfig& config) {
+  return tensors_of_gpt_neox(config, "embed_out");
 }
 
 std::vector<WeightPiece> modules(const DecoderConfig& config) {
-  return weights_of(config, "lm_head");
+  return tensors_of_gpt_neox(config, "lm_head");
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+std::vector<std::vector<WeightPiece>> other_weights_of_gpt_neox(const DecoderConfig& config) {
   return {modules(config)};
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_gpt_neox(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   for (const char* key : {"rms_norm_eps", "num_key_value_heads", "head_dim"}) json.erase(key);
   json["architectures"] = {"GPTNeoXForCausalLM"};
@@ -91,11 +92,11 @@ nlohmann::json write(const DecoderConfig& config) {
 
 Family gpt_neox_family() {
   return {.model_type = "gpt_neox",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
+          .parse = parse_gpt_neox,
+          .weights = weights_of_gpt_neox,
+          .write = write_gpt_neox,
           .prefix = "gpt_neox.",
-          .other_weights = other_weights,
+          .other_weights = other_weights_of_gpt_neox,
           .modules = modules};
 }
 

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kWindow = 128;  // default of the key
+constexpr std::int64_t kWindowOfGptOss = 128;  // default of the key
 
 // Published folders have the experts in MXFP4, which is another layout of the same tensors.
 void read_quantization(ConfigReader& reader) {
@@ -20,7 +20,7 @@ void read_quantization(ConfigReader& reader) {
   quantization.finish();
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_gpt_oss(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "gpt_oss";
@@ -44,14 +44,14 @@ DecoderConfig parse(const nlohmann::json& json) {
   reader.require("experts_per_token", config.experts.experts_per_token);  // also published
   read_auxiliary_loss(reader, config);
   set_expert_layers(config, [](std::int64_t) { return true; });
-  read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindow),
+  read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindowOfGptOss),
                    [](std::int64_t layer) { return layer % 2 == 0; });
   reader.ignore({"initial_context_length"});
   reader.finish(other_names(config));
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_gpt_oss(const DecoderConfig& config) {
   DecoderConfig named = config;
   named.activation.kind = ActivationKind::kSilu;
   nlohmann::json json = write_llama_layout(named);
@@ -61,13 +61,13 @@ nlohmann::json write(const DecoderConfig& config) {
   json["attention_bias"] = config.qkv_bias;
   json["num_local_experts"] = config.experts.num_experts;
   json["num_experts_per_tok"] = config.experts.experts_per_token;
-  write_layer_types(config, kWindow, json);
+  write_layer_types(config, kWindowOfGptOss, json);
   write_auxiliary_loss(config, json);
   return json;
 }
 
-constexpr const char* kGateUp = "experts.gate_up_proj";
-constexpr const char* kDown = "experts.down_proj";
+constexpr const char* kGateUpOfGptOss = "experts.gate_up_proj";
+constexpr const char* kDownOfGptOss = "experts.down_proj";
 
 struct Names {
   std::string ours;
@@ -86,7 +86,7 @@ void add_projections(WeightMap& map, const DecoderConfig& config, const Names& n
   };
   for (std::int64_t e = 0; e < config.experts.num_experts; ++e) {
     for (const std::int64_t turn : {0, 1}) {
-      map.strided(names.ours + "experts.gate_up.weight", names.theirs + kGateUp,
+      map.strided(names.ours + "experts.gate_up.weight", names.theirs + kGateUpOfGptOss,
                   shape(hidden, 2 * inner),
                   {.begin = e * 2 * inner * hidden + turn * (coded ? hidden : 1),
                    .rows = inner,
@@ -95,7 +95,8 @@ void add_projections(WeightMap& map, const DecoderConfig& config, const Names& n
                    .column_stride = coded ? 1 : 2 * inner,
                    .coding = coding});
     }
-    map.strided(names.ours + "experts.down.weight", names.theirs + kDown, shape(inner, hidden),
+    map.strided(names.ours + "experts.down.weight", names.theirs + kDownOfGptOss,
+                shape(inner, hidden),
                 {.begin = e * inner * hidden,
                  .rows = hidden,
                  .columns = inner,
@@ -111,12 +112,12 @@ void add_router_and_biases(WeightMap& map, const DecoderConfig& config, const Na
   map.linear(names.ours + "router", names.theirs + "router", count, config.hidden_size, true);
   for (std::int64_t e = 0; e < count; ++e) {
     for (const std::int64_t turn : {0, 1}) {
-      map.strided(names.ours + "experts.gate_up.bias", names.theirs + kGateUp + "_bias",
+      map.strided(names.ours + "experts.gate_up.bias", names.theirs + kGateUpOfGptOss + "_bias",
                   {count, 2 * inner},
                   {.begin = e * 2 * inner + turn, .columns = inner, .column_stride = 2});
     }
   }
-  map.whole(names.ours + "experts.down.bias", names.theirs + kDown + "_bias",
+  map.whole(names.ours + "experts.down.bias", names.theirs + kDownOfGptOss + "_bias",
             {count, config.hidden_size});
 }
 
@@ -129,11 +130,11 @@ std::vector<WeightPiece> weights_in(const DecoderConfig& config, WeightCoding co
   });
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_gpt_oss(const DecoderConfig& config) {
   return weights_in(config, WeightCoding::kPlain);
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+std::vector<std::vector<WeightPiece>> other_weights_of_gpt_oss(const DecoderConfig& config) {
   const bool in_blocks =
       config.hidden_size % kMxfp4Block == 0 && config.experts.intermediate_size % kMxfp4Block == 0;
   if (!in_blocks) return {};
@@ -144,10 +145,10 @@ std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config)
 
 Family gpt_oss_family() {
   return {.model_type = "gpt_oss",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
-          .other_weights = other_weights};
+          .parse = parse_gpt_oss,
+          .weights = weights_of_gpt_oss,
+          .write = write_gpt_oss,
+          .other_weights = other_weights_of_gpt_oss};
 }
 
 }  // namespace packtrain

@@ -13,7 +13,7 @@ double positive(ConfigReader& reader, const char* key) {
   return number;
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_granite(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "granite";
@@ -26,7 +26,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_granite(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"GraniteForCausalLM"};
   json["model_type"] = "granite";
@@ -53,7 +53,7 @@ void write_granite_multipliers(const DecoderConfig& config, nlohmann::json& json
 }
 
 Family granite_family() {
-  return {"granite", parse, llama_layout_weights, write};
+  return {"granite", parse_granite, llama_layout_weights, write_granite};
 }
 
 }  // namespace packtrain

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_granitemoe(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "granitemoe";
@@ -18,19 +18,19 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_granitemoe(const DecoderConfig& config) {
   nlohmann::json json = write_granitemoe_layout(config);
   json["architectures"] = {"GraniteMoeForCausalLM"};
   json["model_type"] = "granitemoe";
   return json;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_granitemoe(const DecoderConfig& config) {
   return llama_layout_weights(
       config, [&](WeightMap& map, std::int64_t layer) { add_granite_experts(map, config, layer); });
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+std::vector<std::vector<WeightPiece>> other_weights_of_granitemoe(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_granite_expert_modules(map, config, layer);
   })};
@@ -75,10 +75,10 @@ void add_granite_expert_modules(WeightMap& map, const DecoderConfig& config, std
 
 Family granitemoe_family() {
   return {.model_type = "granitemoe",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
-          .other_weights = other_weights};
+          .parse = parse_granitemoe,
+          .weights = weights_of_granitemoe,
+          .write = write_granitemoe,
+          .other_weights = other_weights_of_granitemoe};
 }
 
 }  // namespace packtrain

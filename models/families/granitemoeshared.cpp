@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kShared = "shared_intermediate_size";
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_granitemoeshared(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "granitemoeshared";
@@ -20,7 +20,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_granitemoeshared(const DecoderConfig& config) {
   nlohmann::json json = write_granitemoe_layout(config);
   json["architectures"] = {"GraniteMoeSharedForCausalLM"};
   json["model_type"] = "granitemoeshared";
@@ -28,7 +28,8 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_shared_expert_of_granitemoeshared(WeightMap& map, const DecoderConfig& config,
+                                           std::int64_t layer) {
   const std::int64_t inner = config.experts.shared_intermediate_size;
   if (inner == 0) return;
   const std::string name = "layers." + std::to_string(layer) + ".";
@@ -38,30 +39,31 @@ void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t
   map.linear(ours + "down", theirs + "output_linear", config.hidden_size, inner, false);
 }
 
-std::vector<WeightPiece> weights_of(const DecoderConfig& config,
-                                    decltype(add_granite_experts) add) {
+std::vector<WeightPiece> tensors_of_granitemoeshared(const DecoderConfig& config,
+                                                     decltype(add_granite_experts) add) {
   return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add(map, config, layer);
-    add_shared_expert(map, config, layer);
+    add_shared_expert_of_granitemoeshared(map, config, layer);
   });
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
-  return weights_of(config, add_granite_experts);
+std::vector<WeightPiece> weights_of_granitemoeshared(const DecoderConfig& config) {
+  return tensors_of_granitemoeshared(config, add_granite_experts);
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
-  return {weights_of(config, add_granite_expert_modules)};
+std::vector<std::vector<WeightPiece>> other_weights_of_granitemoeshared(
+    const DecoderConfig& config) {
+  return {tensors_of_granitemoeshared(config, add_granite_expert_modules)};
 }
 
 }  // namespace
 
 Family granitemoeshared_family() {
   return {.model_type = "granitemoeshared",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
-          .other_weights = other_weights};
+          .parse = parse_granitemoeshared,
+          .weights = weights_of_granitemoeshared,
+          .write = write_granitemoeshared,
+          .other_weights = other_weights_of_granitemoeshared};
 }
 
 }  // namespace packtrain

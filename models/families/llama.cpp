@@ -7,7 +7,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_llama(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "llama";
@@ -21,7 +21,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_llama(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"LlamaForCausalLM"};
   json["model_type"] = "llama";
@@ -33,7 +33,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family llama_family() {
-  return {"llama", parse, llama_layout_weights, write};
+  return {"llama", parse_llama, llama_layout_weights, write_llama};
 }
 
 }  // namespace packtrain

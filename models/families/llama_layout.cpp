@@ -58,8 +58,8 @@ void add_qk_norm(WeightMap& list, const DecoderConfig& config, const std::string
   }
 }
 
-void add_layer(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
-               const AddExperts& add_experts) {
+void add_layer_of_llama_layout(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
+                               const AddExperts& add_experts) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "model." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -132,7 +132,7 @@ std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
   WeightMap list;
   list.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer(list, config, layer, add_experts);
+    add_layer_of_llama_layout(list, config, layer, add_experts);
   }
   add_norm(list, true, config, "final_norm", "model.norm");
   if (!config.tied_embeddings) {

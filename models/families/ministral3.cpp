@@ -25,7 +25,7 @@ nlohmann::json with_rotary(const nlohmann::json& config) {
   return whole;
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_ministral3(const nlohmann::json& json) {
   ConfigReader reader(with_rotary(json));
   DecoderConfig config;
   config.family = "ministral3";
@@ -41,7 +41,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_ministral3(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Ministral3ForCausalLM"};
   json["model_type"] = "ministral3";
@@ -59,7 +59,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family ministral3_family() {
-  return {"ministral3", parse, llama_layout_weights, write};
+  return {"ministral3", parse_ministral3, llama_layout_weights, write_ministral3};
 }
 
 }  // namespace packtrain

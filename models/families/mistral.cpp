@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_mistral(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "mistral";
@@ -21,7 +21,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_mistral(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"MistralForCausalLM"};
   json["model_type"] = "mistral";
@@ -33,7 +33,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family mistral_family() {
-  return {"mistral", parse, llama_layout_weights, write};
+  return {"mistral", parse_mistral, llama_layout_weights, write_mistral};
 }
 
 }  // namespace packtrain

@@ -9,7 +9,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_mixtral(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "mixtral";
@@ -30,7 +30,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_mixtral(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"MixtralForCausalLM"};
   json["model_type"] = "mixtral";
@@ -42,7 +42,7 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_mixtral(const DecoderConfig& config) {
   return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_experts_apart(map, config, layer,
                       {.router = "block_sparse_moe.gate",
@@ -53,7 +53,7 @@ std::vector<WeightPiece> weights(const DecoderConfig& config) {
   });
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+std::vector<std::vector<WeightPiece>> other_weights_of_mixtral(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_experts_stacked(map, config, layer,
                         {"mlp.gate", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"});
@@ -64,10 +64,10 @@ std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config)
 
 Family mixtral_family() {
   return {.model_type = "mixtral",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
-          .other_weights = other_weights};
+          .parse = parse_mixtral,
+          .weights = weights_of_mixtral,
+          .write = write_mixtral,
+          .other_weights = other_weights_of_mixtral};
 }
 
 }  // namespace packtrain

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInitializerRange = 0.0134;  // default of the key
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_nemotron(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "nemotron";
@@ -33,14 +33,14 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_nemotron(const DecoderConfig& config) {
   return plain_layout_weights(config, {.attention_output = "self_attn.o_proj",
                                        .up = "mlp.up_proj",
                                        .down = "mlp.down_proj",
                                        .final_norm = "norm"});
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_nemotron(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json.erase("rms_norm_eps");
   json["norm_eps"] = config.norm.epsilon;
@@ -56,7 +56,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family nemotron_family() {
-  return {"nemotron", parse, weights, write};
+  return {"nemotron", parse_nemotron, weights_of_nemotron, write_nemotron};
 }
 
 }  // namespace packtrain

@@ -7,7 +7,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_olmo(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "olmo";
@@ -24,7 +24,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_olmo(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"OlmoForCausalLM"};
   json["model_type"] = "olmo";
@@ -38,7 +38,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family olmo_family() {
-  return {"olmo", parse, llama_layout_weights, write};
+  return {"olmo", parse_olmo, llama_layout_weights, write_olmo};
 }
 
 }  // namespace packtrain

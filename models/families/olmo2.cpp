@@ -5,7 +5,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_olmo2(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "olmo2";
@@ -14,7 +14,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_olmo2(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Olmo2ForCausalLM"};
   json["model_type"] = "olmo2";
@@ -35,7 +35,7 @@ void read_olmo2_layout(ConfigReader& reader, DecoderConfig& config, LlamaLayout 
 }
 
 Family olmo2_family() {
-  return {"olmo2", parse, llama_layout_weights, write};
+  return {"olmo2", parse_olmo2, llama_layout_weights, write_olmo2};
 }
 
 }  // namespace packtrain

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_olmoe(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "olmoe";
@@ -27,7 +27,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_olmoe(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"OlmoeForCausalLM"};
   json["model_type"] = "olmoe";
@@ -44,9 +44,9 @@ nlohmann::json write(const DecoderConfig& config) {
 
 Family olmoe_family() {
   return {.model_type = "olmoe",
-          .parse = parse,
+          .parse = parse_olmoe,
           .weights = qwen_expert_weights,
-          .write = write,
+          .write = write_olmoe,
           .other_weights = stacked_qwen_expert_weights};
 }
 

@@ -9,13 +9,13 @@
 namespace packtrain {
 namespace {
 
-constexpr LlamaLayout kLayout = {.epsilon = 1e-5,
-                                 .epsilon_key = "layer_norm_eps",
-                                 .activation = "gelu_new",
-                                 .gated = false,
-                                 .rotary = {.partial_factor = 0.5}};
+constexpr LlamaLayout kLayoutOfPhi = {.epsilon = 1e-5,
+                                      .epsilon_key = "layer_norm_eps",
+                                      .activation = "gelu_new",
+                                      .gated = false,
+                                      .rotary = {.partial_factor = 0.5}};
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_phi(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "phi";
@@ -26,18 +26,18 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.attention_output_bias = true;
   config.mlp_bias = true;
   config.head_bias = true;
-  read_llama_layout(reader, config, kLayout);
+  read_llama_layout(reader, config, kLayoutOfPhi);
   reader.require("qk_layernorm", false);
   reader.finish(other_names(config));
   return config;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_phi(const DecoderConfig& config) {
   return plain_layout_weights(
       config, {"self_attn.dense", "mlp.fc1", "mlp.fc2", /*final_norm=*/"final_layernorm"});
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_phi(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"PhiForCausalLM"};
   json["model_type"] = "phi";
@@ -54,7 +54,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family phi_family() {
-  return {"phi", parse, weights, write};
+  return {"phi", parse_phi, weights_of_phi, write_phi};
 }
 
 }  // namespace packtrain

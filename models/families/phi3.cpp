@@ -9,15 +9,16 @@
 namespace packtrain {
 namespace {
 
-constexpr LlamaLayout kLayout = {.max_positions = 4096,
-                                 .epsilon = 1e-5,
-                                 .rotary = {.partial_factor = 1.0, .original_max_positions = 4096}};
+constexpr LlamaLayout kLayoutOfPhi3 = {
+    .max_positions = 4096,
+    .epsilon = 1e-5,
+    .rotary = {.partial_factor = 1.0, .original_max_positions = 4096}};
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_phi3(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "phi3";
-  read_llama_layout(reader, config, kLayout);
+  read_llama_layout(reader, config, kLayoutOfPhi3);
   const RotaryScaling::Kind scaling = config.rotary.scaling.kind;
   if (scaling != RotaryScaling::Kind::kNone && scaling != RotaryScaling::Kind::kLongRope) {
     reader.reject("rope_scaling", "has a kind that this family does not: want longrope or none");
@@ -34,7 +35,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_layer_of_phi3(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "model." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -49,10 +50,11 @@ void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) 
   map.linear(ours + "mlp.down", hf + "mlp.down_proj", hidden, inner, false);
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_phi3(const DecoderConfig& config) {
   WeightMap map;
   map.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(map, config, layer);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+    add_layer_of_phi3(map, config, layer);
   map.norm("final_norm", "model.norm", config.hidden_size);
   if (!config.tied_embeddings) {
     map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
@@ -60,7 +62,7 @@ std::vector<WeightPiece> weights(const DecoderConfig& config) {
   return map.take();
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_phi3(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Phi3ForCausalLM"};
   json["model_type"] = "phi3";
@@ -80,7 +82,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family phi3_family() {
-  return {"phi3", parse, weights, write};
+  return {"phi3", parse_phi3, weights_of_phi3, write_phi3};
 }
 
 }  // namespace packtrain

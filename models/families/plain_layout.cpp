@@ -5,8 +5,8 @@
 namespace packtrain {
 namespace {
 
-void add_layer(WeightMap& map, const DecoderConfig& config, const PlainLayout& layout,
-               std::int64_t layer) {
+void add_layer_of_plain_layout(WeightMap& map, const DecoderConfig& config,
+                               const PlainLayout& layout, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "model." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -35,7 +35,7 @@ std::vector<WeightPiece> plain_layout_weights(const DecoderConfig& config,
   WeightMap map;
   map.linear("embed", "model.embed_tokens", config.vocab_size, hidden, false);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer(map, config, layout, layer);
+    add_layer_of_plain_layout(map, config, layout, layer);
   }
   map.norm("final_norm", std::string("model.") + layout.final_norm, hidden, config.norm.has_bias);
   if (!config.tied_embeddings) {

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_qwen2(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "qwen2";
@@ -21,7 +21,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_qwen2(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Qwen2ForCausalLM"};
   json["model_type"] = "qwen2";
@@ -50,7 +50,7 @@ void write_qwen_windows(const DecoderConfig& config, nlohmann::json& json) {
 }
 
 Family qwen2_family() {
-  return {"qwen2", parse, llama_layout_weights, write};
+  return {"qwen2", parse_qwen2, llama_layout_weights, write_qwen2};
 }
 
 }  // namespace packtrain

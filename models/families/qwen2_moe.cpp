@@ -11,7 +11,7 @@ namespace {
 
 // Every second layer slides, starting with the first. This is transformers' fallback, which differs
 // from Qwen2's.
-void read_windows(ConfigReader& reader, DecoderConfig& config) {
+void read_windows_of_qwen2_moe(ConfigReader& reader, DecoderConfig& config) {
   const bool is_used = reader.boolean("use_sliding_window", false);
   std::int64_t window = 0;
   if (is_used) {
@@ -24,7 +24,7 @@ void read_windows(ConfigReader& reader, DecoderConfig& config) {
                    [&](std::int64_t layer) { return layer % 2 == 0 && layer < end; });
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_qwen2_moe(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "qwen2_moe";
@@ -38,12 +38,12 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.experts.shared_intermediate_size = reader.integer("shared_expert_intermediate_size", 5632);
   config.experts.shared_gate = true;
   read_experts_per_token(reader, config, 4);
-  read_windows(reader, config);
+  read_windows_of_qwen2_moe(reader, config);
   reader.finish(other_names(config));
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_qwen2_moe(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Qwen2MoeForCausalLM"};
   json["model_type"] = "qwen2_moe";
@@ -60,7 +60,8 @@ nlohmann::json write(const DecoderConfig& config) {
 }
 
 // The shared expert of a layer with experts.
-void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_shared_expert_of_qwen2_moe(WeightMap& map, const DecoderConfig& config,
+                                    std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".mlp.";
   const std::string theirs = "model." + ours;
   const std::int64_t hidden = config.hidden_size;
@@ -71,17 +72,17 @@ void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t
   map.linear(ours + "shared_gate", theirs + "shared_expert_gate", 1, hidden, false);
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_qwen2_moe(const DecoderConfig& config) {
   return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_qwen_experts(map, config, layer);
-    add_shared_expert(map, config, layer);
+    add_shared_expert_of_qwen2_moe(map, config, layer);
   });
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+std::vector<std::vector<WeightPiece>> other_weights_of_qwen2_moe(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_stacked_qwen_experts(map, config, layer);
-    add_shared_expert(map, config, layer);
+    add_shared_expert_of_qwen2_moe(map, config, layer);
   })};
 }
 
@@ -89,10 +90,10 @@ std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config)
 
 Family qwen2_moe_family() {
   return {.model_type = "qwen2_moe",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
-          .other_weights = other_weights};
+          .parse = parse_qwen2_moe,
+          .weights = weights_of_qwen2_moe,
+          .write = write_qwen2_moe,
+          .other_weights = other_weights_of_qwen2_moe};
 }
 
 }  // namespace packtrain

@@ -8,7 +8,7 @@
 namespace packtrain {
 namespace {
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_qwen3(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "qwen3";
@@ -22,7 +22,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_qwen3(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Qwen3ForCausalLM"};
   json["model_type"] = "qwen3";
@@ -34,7 +34,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family qwen3_family() {
-  return {"qwen3", parse, llama_layout_weights, write};
+  return {"qwen3", parse_qwen3, llama_layout_weights, write_qwen3};
 }
 
 }  // namespace packtrain

@@ -28,7 +28,7 @@ void read_window(ConfigReader& reader, DecoderConfig& config) {
               [](std::int64_t) { return true; });
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_qwen3_moe(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "qwen3_moe";
@@ -46,7 +46,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_qwen3_moe(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Qwen3MoeForCausalLM"};
   json["model_type"] = "qwen3_moe";
@@ -64,9 +64,9 @@ nlohmann::json write(const DecoderConfig& config) {
 
 Family qwen3_moe_family() {
   return {.model_type = "qwen3_moe",
-          .parse = parse,
+          .parse = parse_qwen3_moe,
           .weights = qwen_expert_weights,
-          .write = write,
+          .write = write_qwen3_moe,
           .other_weights = stacked_qwen_expert_weights};
 }
 

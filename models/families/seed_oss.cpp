@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kDropouts[] = {"attention_dropout", "residual_dropout"};
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_seed_oss(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "seed_oss";
@@ -23,7 +23,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_seed_oss(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"SeedOssForCausalLM"};
   json["model_type"] = "seed_oss";
@@ -38,7 +38,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family seed_oss_family() {
-  return {"seed_oss", parse, llama_layout_weights, write};
+  return {"seed_oss", parse_seed_oss, llama_layout_weights, write_seed_oss};
 }
 
 }  // namespace packtrain

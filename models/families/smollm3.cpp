@@ -40,7 +40,7 @@ void read_layers(ConfigReader& reader, DecoderConfig& config) {
   reader.ignore({"max_window_layers"});  // in published configs, and not read by transformers
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_smollm3(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "smollm3";
@@ -55,7 +55,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_smollm3(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"SmolLM3ForCausalLM"};
   json["model_type"] = "smollm3";
@@ -76,7 +76,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family smollm3_family() {
-  return {"smollm3", parse, llama_layout_weights, write};
+  return {"smollm3", parse_smollm3, llama_layout_weights, write_smollm3};
 }
 
 }  // namespace packtrain

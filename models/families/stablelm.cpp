@@ -8,19 +8,19 @@
 namespace packtrain {
 namespace {
 
-constexpr LlamaLayout kLayout = {.max_positions = 4096,
-                                 .epsilon = 1e-5,
-                                 .epsilon_key = "layer_norm_eps",
-                                 .rotary = {.partial_factor = 0.25}};
+constexpr LlamaLayout kLayoutOfStablelm = {.max_positions = 4096,
+                                           .epsilon = 1e-5,
+                                           .epsilon_key = "layer_norm_eps",
+                                           .rotary = {.partial_factor = 0.25}};
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_stablelm(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "stablelm";
   config.norm.kind = NormKind::kLayer;
   config.norm.has_bias = true;
   reader.integer("num_key_value_heads");  // transformers' fallback is 32 for any number of heads
-  read_llama_layout(reader, config, kLayout);
+  read_llama_layout(reader, config, kLayoutOfStablelm);
   if (config.head_dim * config.num_heads != config.hidden_size) {
     reader.reject("head_dim", "is not hidden_size / num_attention_heads, which this family has");
   }
@@ -33,7 +33,7 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_stablelm(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"StableLmForCausalLM"};
   json["model_type"] = "stablelm";
@@ -51,7 +51,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family stablelm_family() {
-  return {"stablelm", parse, llama_layout_weights, write};
+  return {"stablelm", parse_stablelm, llama_layout_weights, write_stablelm};
 }
 
 }  // namespace packtrain

@@ -10,8 +10,8 @@
 namespace packtrain {
 namespace {
 
-constexpr std::string_view kGateUp = ".experts.gate_up.weight";
-constexpr std::string_view kDown = ".experts.down.weight";
+constexpr std::string_view kGateUpWeight = ".experts.gate_up.weight";
+constexpr std::string_view kDownWeight = ".experts.down.weight";
 
 // All maps of the family's tensors.
 std::vector<std::vector<WeightPiece>> layouts_of(const DecoderConfig& config) {
@@ -34,7 +34,7 @@ StackedExperts sizes_of(const DecoderConfig& config, const WeightPiece& piece) {
   const ExpertsConfig& experts = config.experts;
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = experts.intermediate_size;
-  if (piece.parameter.ends_with(kDown)) {
+  if (piece.parameter.ends_with(kDownWeight)) {
     return {piece.hf_name, experts.num_experts, hidden, inner, {}};
   }
   return {
@@ -56,7 +56,7 @@ ExpertRows rows_of(const WeightPiece& piece, const StackedExperts& experts) {
 }  // namespace
 
 bool is_weight_of_experts(const std::string& parameter) {
-  return parameter.ends_with(kGateUp) || parameter.ends_with(kDown);
+  return parameter.ends_with(kGateUpWeight) || parameter.ends_with(kDownWeight);
 }
 
 std::map<std::string, StackedExperts> stacked_experts(const DecoderConfig& config) {

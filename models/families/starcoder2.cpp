@@ -9,21 +9,21 @@
 namespace packtrain {
 namespace {
 
-constexpr LlamaLayout kLayout = {.max_positions = 4096,
-                                 .epsilon = 1e-5,
-                                 .epsilon_key = "norm_epsilon",
-                                 .tied = true,
-                                 .activation = "gelu_pytorch_tanh",
-                                 .gated = false};
+constexpr LlamaLayout kLayoutOfStarcoder2 = {.max_positions = 4096,
+                                             .epsilon = 1e-5,
+                                             .epsilon_key = "norm_epsilon",
+                                             .tied = true,
+                                             .activation = "gelu_pytorch_tanh",
+                                             .gated = false};
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_starcoder2(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "starcoder2";
   config.norm.kind = NormKind::kLayer;
   config.norm.has_bias = true;
   reader.integer("num_key_value_heads");  // transformers' fallback is 2 for any number of heads
-  read_llama_layout(reader, config, kLayout);
+  read_llama_layout(reader, config, kLayoutOfStarcoder2);
   config.initializer_range = reader.number("initializer_range", 0.018042);
   const bool bias = reader.boolean("use_bias", true);
   config.qkv_bias = bias;
@@ -42,12 +42,12 @@ DecoderConfig parse(const nlohmann::json& json) {
   return config;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_starcoder2(const DecoderConfig& config) {
   return plain_layout_weights(
       config, {"self_attn.o_proj", "mlp.c_fc", "mlp.c_proj", /*final_norm=*/"norm"});
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_starcoder2(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Starcoder2ForCausalLM"};
   json["model_type"] = "starcoder2";
@@ -64,7 +64,7 @@ nlohmann::json write(const DecoderConfig& config) {
 }  // namespace
 
 Family starcoder2_family() {
-  return {"starcoder2", parse, weights, write};
+  return {"starcoder2", parse_starcoder2, weights_of_starcoder2, write_starcoder2};
 }
 
 }  // namespace packtrain

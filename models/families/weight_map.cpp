@@ -7,14 +7,14 @@
 namespace packtrain {
 namespace {
 
-std::int64_t product(const std::vector<std::int64_t>& shape) {
+std::int64_t num_elements(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 }  // namespace
 
 std::int64_t WeightPiece::hf_numel() const {
-  return product(hf_shape);
+  return num_elements(hf_shape);
 }
 
 void WeightMap::linear(const std::string& parameter, const std::string& hf_name, std::int64_t rows,
@@ -31,7 +31,7 @@ void WeightMap::norm(const std::string& parameter, const std::string& hf_name, s
 
 void WeightMap::whole(const std::string& parameter, const std::string& hf_name,
                       const std::vector<std::int64_t>& hf_shape) {
-  part(parameter, hf_name, hf_shape, 0, product(hf_shape));
+  part(parameter, hf_name, hf_shape, 0, num_elements(hf_shape));
 }
 
 void WeightMap::part(const std::string& parameter, const std::string& hf_name,

@@ -10,9 +10,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import rotation  # the path is set above
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Whole runs, and larger sizes: a third of the families. All families have their cases in float32.
+# Whole runs, and larger sizes: a fifth of the families. All families have their cases in float32.
 SLOW_FILES = ("test_bfloat16.py", "test_runs.py", "test_text_towers.py")
-NUM_PARTS = 3
+NUM_PARTS = 5
 
 
 @pytest.fixture(scope="session")
