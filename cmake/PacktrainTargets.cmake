@@ -8,7 +8,7 @@
 # PROGRAM: starts packtrain, whose path is in PACKTRAIN_PROGRAM.
 # PROCESSORS: how many of the four places of tests/run it takes: 2 with ranks, 3 with ranks and limits of seconds.
 # COST: how long it takes, for long tests. CTest starts these first, so that none of them runs alone at the end. Tests of
-# several places come before: others that end one by one leave them no room.
+# several places come before: while others end one by one, no two places are free.
 
 function(packtrain_compile_options target)
   target_compile_options(${target} PRIVATE

@@ -14,12 +14,14 @@ enum class DataType : std::uint8_t {
   kFloat16,
   kBFloat16,
   kFloat32,
-  kFloat64
+  kFloat64,
+  kBool  // one byte; in files of others only
 };
 
 constexpr std::size_t size_of(DataType type) {
   switch (type) {
     case DataType::kUInt8:
+    case DataType::kBool:
       return 1;
     case DataType::kInt16:
     case DataType::kFloat16:

@@ -19,9 +19,9 @@ struct NamedType {
   DataType type;
 };
 
-// The first name of a type is the one that is written. Masks of old models are BOOL.
+// Masks of old models are BOOL.
 constexpr std::array<NamedType, 9> kTypes{{{"U8", DataType::kUInt8},
-                                           {"BOOL", DataType::kUInt8},
+                                           {"BOOL", DataType::kBool},
                                            {"I16", DataType::kInt16},
                                            {"I32", DataType::kInt32},
                                            {"I64", DataType::kInt64},

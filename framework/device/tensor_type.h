@@ -25,6 +25,8 @@ constexpr c10::ScalarType scalar_type(DataType type) {
       return c10::ScalarType::Float;
     case DataType::kFloat64:
       return c10::ScalarType::Double;
+    case DataType::kBool:
+      return c10::ScalarType::Bool;
   }
   return c10::ScalarType::Undefined;
 }

@@ -96,9 +96,10 @@ void reduce_as(DataType type, std::span<const std::byte* const> inputs, std::byt
     case DataType::kFloat64:
       return reduce<Op, double>(inputs, output, count);
     case DataType::kFloat16:
+    case DataType::kBool:
       break;
   }
-  throw Error(ErrorCategory::kInternal, "CPU ranks do not reduce float16");
+  throw Error(ErrorCategory::kInternal, "CPU ranks do not reduce float16 and bool");
 }
 
 }  // namespace

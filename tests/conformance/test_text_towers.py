@@ -121,6 +121,7 @@ def test_other_parts_keep_their_types_in_an_export_of_several_files(config, tmp_
     model = save_model(tmp_path / "model", "llava")
     tensors = tensors_of(model)
     tensors["vision_tower.embeddings.position_ids"] = torch.arange(5)
+    tensors["vision_tower.embeddings.flags"] = torch.tensor([True, False])
     save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
     program.finished("train", config)
     program.finished("export", tmp_path / "run", "--dtype", "bfloat16", "--out", tmp_path / "out",

@@ -35,9 +35,10 @@ ncclDataType_t nccl_type(DataType type) {
     case DataType::kFloat64:
       return ncclFloat64;
     case DataType::kInt16:
+    case DataType::kBool:
       break;
   }
-  throw Error(ErrorCategory::kInternal, "the nccl backend has no int16");
+  throw Error(ErrorCategory::kInternal, "the nccl backend has no int16 and no bool");
 }
 
 ncclRedOp_t nccl_op(ReduceOp op) {

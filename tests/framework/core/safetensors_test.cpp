@@ -45,6 +45,7 @@ TEST(Safetensors, WhatIsWrittenIsRead) {
   const std::vector<TensorToWrite> tensors{
       {"mask", DataType::kUInt8, {3}, std::as_bytes(std::span(mask))},
       {"weights \"q\" \xC3\xA4", DataType::kFloat32, {2, 3}, std::as_bytes(std::span(weights))},
+      {"flags", DataType::kBool, {3}, std::as_bytes(std::span(mask))},
       {"scalar", DataType::kInt64, {}, std::as_bytes(std::span(scalar))},
       {"empty", DataType::kBFloat16, {0, 4}, {}}};
   write_safetensors(folder / "x", tensors, {{"format", "pt"}}, ErrorCategory::kData);
