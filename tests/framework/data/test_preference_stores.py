@@ -109,6 +109,24 @@ def test_judged_answers_are_groups_of_one(tokenizer_folder, tmp_path):
     assert roles == [["desirable" if row["label"] else "undesirable"] for row in rows]
 
 
+@pytest.mark.parametrize("row", [{"prompt": "", "chosen": "saw", "rejected": "ran"},
+                                 {"prompt": "", "completion": "saw", "label": True}])
+def test_an_empty_prompt_is_a_bad_line_because_no_token_predicts_the_first_one(tokenizer_folder, tmp_path, row):
+    result = prepare(tokenizer_folder, tmp_path, write_lines(tmp_path / "rows.jsonl", row), exit_code=65)
+    assert "rows.jsonl:1: has an empty prompt" in result.stderr
+
+
+def test_judged_instructions_become_conversations_where_there_is_a_template(chat_folder, tmp_path):
+    (tmp_path / "chat.jinja").write_text(chat_templates.CHATML)
+    row = {"instruction": "Count", "input": "birds", "output": "saw 3 birds", "kto_tag": False}
+    store, _ = store_of(chat_folder, tmp_path, [row], "--chat-template", tmp_path / "chat.jinja")
+    assert [member["role"] for member in store["groups"][0]["members"]] == ["undesirable"]
+    example = store["examples"][0]
+    oracle = tokenizers.Tokenizer.from_file(str(chat_folder / "tokenizer.json"))
+    whole = oracle.decode(example["input_ids"], skip_special_tokens=False)
+    assert whole == "<|im_start|>user\nCount\n\nbirds<|im_end|>\n<|im_start|>assistant\nsaw 3 birds<|im_end|>\n"
+
+
 def test_only_the_chosen_answers_make_the_plain_store_of_the_same_completions(tokenizer_folder, tmp_path):
     plain = tmp_path / "plain"
     plain.mkdir()

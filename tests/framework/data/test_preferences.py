@@ -61,6 +61,21 @@ def test_the_prompt_of_two_texts_is_their_common_beginning_up_to_the_answer(tmp_
     assert read == (Text(common, chosen), Text(common, rejected))
 
 
+@pytest.mark.parametrize("name", ["question", "input", "problem"])
+def test_texts_beside_a_prompt_of_another_name_are_refused_and_advised(tmp_path, name):
+    row = {name: "What is 2 + 2?", "chosen": "The answer is four", "rejected": "The answer is five"}
+    assert f"(--column prompt={name} reads it as the prompt" in only(tmp_path, row)
+    read = pair(documents(tmp_path / "a.jsonl", renamed=[("prompt", name)])[0])
+    assert read == (Text("What is 2 + 2?", "The answer is four"), Text("What is 2 + 2?", "The answer is five"))
+    left_out = pair(documents(tmp_path / "a.jsonl", renamed=[(name, "")])[0])
+    assert left_out[0] == Text("The answer is", " four")
+
+
+def test_a_column_that_repeats_the_prompt_of_two_texts_is_no_fault(tmp_path):
+    row = {"question": "A?", "chosen": "\n\nHuman: A?\n\nAssistant: B", "rejected": "\n\nHuman: A?\n\nAssistant: C"}
+    assert pair(only(tmp_path, row))[0] == Text("\n\nHuman: A?\n\nAssistant:", " B")
+
+
 def test_instructions_with_two_answers_are_pairs(tmp_path):
     row = {"instruction": "Count", "input": "birds", "chosen": "Three.", "rejected": "Many.", "system": "Be brief.",
            "history": [["A", "B"]]}
@@ -85,6 +100,14 @@ def test_conversations_that_part_early_have_all_their_later_turns_as_answers(tmp
 def test_every_form_of_a_judged_answer_is_its_prompt_and_the_answer(tmp_path, row, label, role, name):
     assert only(tmp_path, row | {name: label}).members == (
         (role, Conversation([ASK, THREE], None, [0.0, 1.0])),)
+
+
+def test_a_judged_answer_may_follow_an_instruction(tmp_path):
+    row = {"instruction": "Count", "input": "birds", "output": "Three.", "system": "Be brief.", "kto_tag": True}
+    assert only(tmp_path, row).members == ((Role.DESIRABLE, Instruction("Be brief.", "Count", "birds", "Three.")),)
+    assert "'output' has an empty answer" in only(tmp_path, row | {"output": " "})
+    form = format_of_columns([*row, "prompt", "completion"], None, [], is_judged=True)
+    assert not {"instruction", "input", "output"} & set(form.columns), "the prompt counts"
 
 
 def test_a_table_of_judged_answers_is_recognised_by_its_first_row(tmp_path):
@@ -160,8 +183,10 @@ def test_what_is_no_judged_answer_is_refused_by_name(tmp_path, row, fault):
     assert fault in only(tmp_path, row, wanted="judged")
 
 
-def test_other_names_of_the_answers_are_advised(tmp_path):
-    path = write_lines(tmp_path / "a.jsonl", {"question": "A", "chosen_response": "B", "rejected_response": "C"})
+@pytest.mark.parametrize("chosen, rejected", [
+    ("chosen_response", "rejected_response"), ("response_j", "response_k"), ("chosen", "reject")])
+def test_other_names_of_the_answers_are_advised(tmp_path, chosen, rejected):
+    path = write_lines(tmp_path / "a.jsonl", {"question": "A", chosen: "B", rejected: "C"})
     with pytest.raises(ToolError) as error:
         documents(path)
-    assert "--column chosen=chosen_response --column rejected=rejected_response" in error.value.advice
+    assert f"--column rejected={rejected} --column prompt=question" in error.value.advice

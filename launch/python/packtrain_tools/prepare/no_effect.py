@@ -36,7 +36,7 @@ def options_without_effect(arguments, formats: set[str]) -> list[str]:
         found.append("--only-chosen (no source has preferences)")
     if arguments.advantage_from and "rollouts" not in formats:
         found.append("--advantage-from (no source has rollouts)")
-    if arguments.instructions_as and not formats & {"instruction", "pairs"}:
+    if arguments.instructions_as and not formats & {"instruction", "pairs", "judged"}:
         found.append("--instructions-as (no source has instructions)")
     if arguments.separator is not None and not has_documents:
         found.append("--separator (no source is a text file)")

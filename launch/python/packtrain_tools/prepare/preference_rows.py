@@ -102,7 +102,10 @@ class PreferenceRows:
 
 
 def _check_prompts(rows: list[Row]):
-    """Checks that the answers of a group follow the same tokens. Raises ValueError."""
+    """Checks that the answers of a group follow the same tokens, and follow any. Raises ValueError."""
+    if any(mask[0] for _, mask in rows):
+        raise ValueError("has an empty prompt: the first token of an answer would follow nothing, and would not be "
+                         "learned")
     prompts = [ids[:int(np.flatnonzero(mask)[0])] for ids, mask in rows]
     if any(prompt != prompts[0] for prompt in prompts):
         at = next((i for i, pair in enumerate(zip(*prompts)) if pair[0] != pair[1]),

@@ -26,13 +26,15 @@ FORMATS = {
     "pairs": Columns(("chosen", "rejected"),
                      ("prompt", "messages", "conversations", "instruction", "input", "history", *_CHAT,
                       "margin", "score_chosen", "score_rejected")),
-    "judged": Columns(("label",), ("prompt", "completion", "messages", "conversations", *_CHAT)),
+    "judged": Columns(("label",), ("prompt", "completion", "messages", "conversations", "instruction", "output",
+                                   "input", "history", *_CHAT)),
     "rollouts": Columns((), (*ROLLOUTS, *_CHAT)),  # rollout_columns.py says which of them it needs
 }
 PREFERENCES = ("pairs", "judged", "rollouts")  # formats whose stores have groups
 JUDGEMENTS = ("label", "kto_tag")  # of TRL, of LLaMA-Factory: true or false next to an answer
 PROMPTS = ("prompt", "conversations", "messages", "instruction")  # of pairs; the first one counts
 _SCORES = {"score_chosen", "score_rejected"}
+_INSTRUCTED = {"instruction", "output"}  # of a judged answer without a prompt of its own
 OURS = {name for columns in FORMATS.values() for name in columns.required + columns.optional}
 # `label` has many meanings: it is no sign of another format.
 REQUIRED = {name for columns in FORMATS.values() for name in columns.required} - {"label"}
@@ -126,6 +128,8 @@ def _judged(names: list[str], wanted: str | None, renamed: list[tuple[str, str]]
 
 def _without_superseded(name: str, used: tuple[str, ...]) -> tuple[str, ...]:
     """Data sets of pairs repeat the prompt in other columns, and have scores next to margins."""
+    if name == "judged" and ("prompt" in used or not _INSTRUCTED.issubset(used)):
+        return tuple(column for column in used if column not in _INSTRUCTED | {"input", "history"})
     if name != "pairs":
         return used
     superseded = {column for column in PROMPTS if column in used} - \

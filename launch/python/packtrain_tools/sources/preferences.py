@@ -16,6 +16,8 @@ from packtrain_tools.sources.documents import Instruction, Preference, Role, Tex
 _ANSWERS = {"chosen": Role.CHOSEN, "rejected": Role.REJECTED}
 _ANSWER_MARK = "\n\nAssistant:"  # of Anthropic's texts; the last one that both have ends the prompt
 _LAST_WORD = re.compile(r"\s+\S*\Z")
+# What data sets call the prompt, where it is no column of the format: with it the answers say nothing of a prompt.
+_ASKED = ("question", "query", "problem", "input", "user", "human", "instructions", "prompts")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -50,10 +52,13 @@ def read_judged(value: dict, reading: Reading, group: str, weight: float) -> Pre
             raise ValueError("has 'prompt' and no 'completion'")
         names = ("prompt", "completion")
         value = value | {name: _messages_or_text(value[name], name, reading.names) for name in names}
+    elif "instruction" in value and "output" in value:
+        return Preference(*_judged_instruction(value, role, reading, weight), None, group, weight)
     else:
         column = next((name for name in ("messages", "conversations") if name in value), None)
         if column is None:
-            raise ValueError("has no answer: wanted 'prompt' and 'completion', or 'messages'")
+            raise ValueError("has no answer: wanted 'prompt' and 'completion', 'instruction' and 'output', or "
+                             "'messages'")
         turns = turns_of(value[column], column)
         roles = _roles(read_messages(turns, None, reading.names, column))
         last = max((i for i, name in enumerate(roles) if name != "assistant"), default=-1) + 1
@@ -120,8 +125,18 @@ def _check_answer(text: str, name: str):
         raise ValueError(f"'{name}' has an empty answer")
 
 
+def _check_has_prompt(value: dict, common: str):
+    """Texts whose prompt is in a column of another name are refused. `common`: what both texts begin with."""
+    for name in _ASKED:
+        found = value.get(name)
+        if isinstance(found, str) and found.strip() and found.strip() not in common:
+            raise ValueError(f"has no column 'prompt', and '{name}' is not in the texts 'chosen' and 'rejected' "
+                             f"(--column prompt={name} reads it as the prompt; --column {name}= leaves it out)")
+
+
 def _text_members(value: dict, reading: Reading, weight: float) -> tuple[tuple, str]:
     if value["prompt"] is None:
+        _check_has_prompt(value, _common_beginning(value["chosen"], value["rejected"]))
         value = value | _divided_texts(value["chosen"], value["rejected"])
     read = {name: _text_member(value, name, reading, weight) for name in _ANSWERS}
     return tuple((role, read[name][0]) for name, role in _ANSWERS.items()), read["chosen"][1]
@@ -162,19 +177,27 @@ def _divided_texts(chosen: str, rejected: str) -> dict:
 
 
 def _instruction_members(value: dict, reading: Reading, weight: float) -> tuple[tuple, str]:
-    def optional(name: str) -> str:
-        return string(value, name) if value.get(name) else ""
+    read = {name: _instruction_member(value, name, reading, weight) for name in _ANSWERS}
+    return tuple((role, read[name][0]) for name, role in _ANSWERS.items()), read["chosen"][1]
 
+
+def _judged_instruction(value: dict, role: Role, reading: Reading, weight: float) -> tuple[tuple, str]:
+    member, key = _instruction_member(value | {"output": string(value, "output")}, "output", reading, weight)
+    return ((role, member),), key
+
+
+def _instruction_member(value: dict, name: str, reading: Reading, weight: float) -> tuple[Instruction, str]:
+    """The answer in the column `name` to an instruction, and what identifies the instruction."""
+    def optional(column: str) -> str:
+        return string(value, column) if value.get(column) else ""
+
+    if not isinstance(value[name], str):
+        raise ValueError(f"'{name}' is messages, wanted text, as 'instruction' is")
+    _check_answer(value[name], name)
     history = tuple(history_turns(value.get("history")))
-    members = []
-    for name, role in _ANSWERS.items():
-        if not isinstance(value[name], str):
-            raise ValueError(f"'{name}' is messages, wanted text, as 'instruction' is")
-        _check_answer(value[name], name)
-        members.append((role, Instruction(optional("system"), string(value, "instruction"), optional("input"),
-                                          value[name], "", weight, history, reading.reshaping)))
-    first = members[0][1]
-    return tuple(members), json.dumps([first.system, first.prompt, first.input, history])
+    member = Instruction(optional("system"), string(value, "instruction"), optional("input"), value[name], "",
+                         weight, history, reading.reshaping)
+    return member, json.dumps([member.system, member.prompt, member.input, history])
 
 
 def _chat_members(value: dict, reading: Reading, weight: float) -> tuple[tuple, str]:

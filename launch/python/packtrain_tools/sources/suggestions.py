@@ -20,8 +20,10 @@ _NAMES = {"messages": _TURNS, "conversations": _TURNS, "prompt": _ASKED, "comple
           "instruction": _ASKED, "output": _ANSWERED, "input": ("context",),
           "system": ("system_prompt", "system_message", "sys_prompt"),
           "text": ("content", "document", "body", "code", "article", "passage"),
-          "chosen": ("chosen_response", "response_chosen", "preferred", "accepted", "winner"),
-          "rejected": ("rejected_response", "response_rejected", "dispreferred", "loser")}
+          "chosen": ("chosen_response", "response_chosen", "chosen_answer", "preferred", "accepted", "winner",
+                     "response_j"),
+          "rejected": ("rejected_response", "response_rejected", "rejected_answer", "reject", "dispreferred",
+                       "loser", "response_k")}
 _ORDER = ("pairs", "messages", "sharegpt", "instruction", "prompt-completion", "text")
 _MESSAGE_KEYS = {"role", "from", "speaker", "author"}
 _MOST = 2
