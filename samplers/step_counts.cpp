@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "framework/data/group_weight.h"
 #include "samplers/group_units.h"
 
 namespace packtrain {
@@ -36,7 +37,9 @@ void add_group_weights(const TokenStore& store, const LossCounter& counter,
   const LossWeights& weights = counter.loss_weights();
   for (const Piece& piece : pieces) {
     const double weight = weights.of(piece.example);
-    if (!piece.with_previous) plan.group_weight += weight;
+    if (!piece.with_previous) {
+      plan.group_weight += group_weight(store, store.groups()->group_of(piece.example));
+    }
     if (piece.is_prefix || !is_learned(store.groups()->role(piece.example))) continue;
     const auto example = static_cast<std::size_t>(piece.example);
     plan.example_weight += weight;

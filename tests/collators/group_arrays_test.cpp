@@ -94,6 +94,17 @@ TEST(GroupArrays, WeightsOfGroupsFollowTheWeightsOfTheirStores) {
   EXPECT_EQ(values(batch_of(store, true).group_weights), (Floats{0.25F, 0.25F, 0.75F, 0.75F}));
 }
 
+TEST(GroupArrays, AGroupCountsByTheMeanMaskWeightOfItsFirstExample) {
+  MemoryGroup lighter = pair(5, 1, 2);
+  for (test::DrawnMember& lighter_member : lighter.members) {
+    for (std::uint8_t& byte : lighter_member.example.loss_mask) byte = byte == 0 ? 0 : 2;
+  }
+  const GroupStore store(GroupKind::kPairs, {pair(4, 2, 3), lighter}, {}, {}, {0, 1, 0.25});
+  for (const bool shares : {true, false}) {
+    EXPECT_EQ(values(batch_of(store, shares).group_weights), (Floats{0.8F, 0.8F, 0.2F, 0.2F}));
+  }
+}
+
 TEST(GroupArrays, NextTokenWeightsAreOfTheExamplesThatAreLearned) {
   const GroupStore store(GroupKind::kPairs, {pair(4, 2, 3), pair(5, 1, 2)});
   for (const bool shares : {true, false}) {

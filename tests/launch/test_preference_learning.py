@@ -101,3 +101,21 @@ def test_the_adapter_is_exported_and_scored(folder):
     with adapted.disable_adapter():
         before = log_prob("yes") - log_prob("no")
     assert log_prob("yes") - log_prob("no") > before + 1
+
+
+def test_the_weight_of_a_record_weighs_its_pair_as_that_of_a_store_does(folder):
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    for name, chosen in (("even", rows[::2]), ("odd", rows[1::2]),
+                         ("weighed", [row | {"weight": 0.25} if i % 2 else row for i, row in enumerate(rows)])):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in chosen))
+        packtrain("prepare", f"{name}.jsonl", "--tokenizer", "model", "--out", name, cwd=folder)
+    steps = []
+    for run, stores in (("by-record", "weighed"), ("by-store", "[even, {path: odd, loss_weight: 0.25}]"),
+                        ("without", "pairs")):
+        packtrain("train", "dpo.yaml", f"data.train={stores}", f"run.output={run}", "run.max_steps=1", "samples.steps=0",
+                  "objective.kind=simpo", "objective.beta=null", "batch.global_batch_size=48", "data.validation=null",
+                  "run.evaluate_at_start=false", cwd=folder)
+        steps.append(json.loads((folder / run / "metrics.jsonl").read_text().splitlines()[0]))
+    by_record, by_store, without = ((step["loss"], step["grad_norm"]) for step in steps)
+    assert by_record == pytest.approx(by_store, rel=1e-5)
+    assert by_record != pytest.approx(without, rel=1e-4)
