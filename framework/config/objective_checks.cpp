@@ -88,6 +88,18 @@ void check_reference_is_read(const Config& config, const SettingPlaces& places) 
   }
 }
 
+// Without a factor the loss of a group is a constant, and that of ipo is infinite. orpo keeps its
+// next-token loss, and policy its ratios.
+void check_beta(const Config& config, const SettingPlaces& places) {
+  const ObjectiveSection& objective = config.objective;
+  if (objective.kind == Kind::kOrpo || objective.kind == Kind::kPolicy) return;
+  if (resolved_beta(objective) > 0) return;
+  fail_check(fmt::format("{}, but {}: the loss would not depend on the answers",
+                         stated("objective.beta", config_value(config, "objective.beta"), places),
+                         stated_kind(config, places)),
+             "Set objective.beta above 0, or leave it out for the default of the kind.");
+}
+
 bool is_digest(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -177,6 +189,7 @@ void check_objective(const Config& config, const SettingPlaces& places) {
                            stated_kind(config, places)),
                "Several adapters are trained on next tokens alone: give one of them as adapter.");
   }
+  check_beta(config, places);
   check_reference(config, places);
   check_groups_stay_whole(config, places);
 }

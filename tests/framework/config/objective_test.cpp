@@ -88,6 +88,17 @@ TEST(ConfigObjective, AReferenceThatCannotBeComputedIsRefused) {
                {"objective.beta is 0", "the loss has no reference"});
 }
 
+TEST(ConfigObjective, ABetaOfZeroIsRefusedWhereTheLossWouldBeAConstant) {
+  for (const char* kind : {"dpo", "ipo", "simpo", "cpo", "kto"}) {
+    expect_parts(load_error(settings(std::string("beta: 0, kind: ") + kind, kAdapter)),
+                 {"objective.beta is 0 (config.yaml:1:19)", "objective.kind is ",
+                  "Set objective.beta above 0"});
+  }
+  for (const char* kind : {"orpo", "policy"}) {
+    EXPECT_NO_THROW(load(settings(std::string("beta: 0, kind: ") + kind, kAdapter)));
+  }
+}
+
 TEST(ConfigObjective, TheDivergenceOfKtoNeedsAModelAndTwoExamples) {
   expect_parts(load_error(settings("kind: kto")),
                {"objective.kind is kto", "which is log_probs without an adapter",
