@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace packtrain {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::int64_t kIgnored = -100;
+constexpr const char* kOldLogProb = "old_log_prob";  // column of tokens
+constexpr float kMostLogProb = 1e-3F;                // rounding of a probability of 1
 
 [[noreturn]] void fail(const std::string& fault) {
   throw LineFault(fault);
@@ -44,6 +47,13 @@ float finite(const dom::element& element, const std::string& name) {
     fail(fmt::format("{} is {:.80}, wanted a finite number", name, simdjson::to_string(element)));
   }
   return static_cast<float>(value);
+}
+
+void check_log_probs(std::span<const float> column) {
+  const auto wrong = std::ranges::find_if(column, [](float value) { return value > kMostLogProb; });
+  if (wrong == column.end()) return;
+  fail(fmt::format("{}[{}] is {:g}, wanted the logarithm of a probability, which is at most 0",
+                   kOldLogProb, wrong - column.begin(), *wrong));
 }
 
 void check_size(std::string_view name, std::size_t size, std::size_t wanted) {
@@ -137,13 +147,14 @@ void PretokenizedExample::read_column(const dom::object& object, std::size_t num
   if (found->is_number()) {
     const float value = finite(*found, name);
     for (const std::uint8_t byte : loss_mask_) column.push_back(byte == 0 ? 0.0F : value);
-    return;
+  } else {
+    const auto values = list_of(object, name, "numbers");
+    for (const dom::element element : *values) {
+      column.push_back(finite(element, fmt::format("{}[{}]", name, column.size())));
+    }
+    check_size(name, column.size(), input_ids_.size());
   }
-  const auto values = list_of(object, name, "numbers");
-  for (const dom::element element : *values) {
-    column.push_back(finite(element, fmt::format("{}[{}]", name, column.size())));
-  }
-  check_size(name, column.size(), input_ids_.size());
+  if (name == kOldLogProb) check_log_probs(column);
 }
 
 }  // namespace packtrain

@@ -156,6 +156,8 @@ const WrongGroup kWrongGroups[] = {
     {"equal", pair(kTwo, kTwo), "the answers 'chosen' and 'rejected' are equal"},
     {"empty", pair(kTwo, answer("[1,3]", "[-100,-100]")),
      "'rejected': has no label after its first token: the answer is empty"},
+    {"no_prompt", pair(answer("[1,2]", "[1,2]"), kThree),
+     "'chosen': its first token has a label, and no token before it predicts it"},
     {"prompts", pair(kTwo, answer("[3,2]", "[-100,2]")),
      "the prompts of 'chosen' and 'rejected' (the ids before the first label) differ"},
     {"no_margin", "{\"chosen\":" + kTwo + ",\"rejected\":" + kThree + "}",
@@ -207,6 +209,19 @@ TEST(PretokenizedColumns, WrongValuesAreNamed) {
   EXPECT_TRUE(has(message("{\"input_ids\":[1],\"advantage\":[\"a\"]}"),
                   "advantage[0] is \"a\", wanted a finite number"));
   EXPECT_TRUE(has(message("{\"input_ids\":[1],\"advantage\":[1e300]}"), "wanted a finite number"));
+}
+
+TEST(PretokenizedColumns, ALogProbabilityAboveZeroIsNamed) {
+  const TemporaryFolder folder;
+  const auto line = [](const char* values) {
+    return std::string("{\"input_ids\":[1,2],\"old_log_prob\":") + values + "}\n";
+  };
+  const std::string message =
+      error_of([&] { prepare(folder, line("[0,0.5]"), {"old_log_prob"}); }).message();
+  EXPECT_NE(message.find("old_log_prob[1] is 0.5, wanted the logarithm of a probability"),
+            std::string::npos)
+      << message;
+  EXPECT_NO_THROW(prepare(folder, line("[0,1e-4]"), {"old_log_prob"}));
 }
 
 }  // namespace
