@@ -146,7 +146,7 @@ def test_a_result_that_is_not_valid_is_written_and_named(tmp_path):
 ])
 def test_other_kinds_of_training_are_refused(tmp_path, text, word):
     said = run(write(tmp_path, text), cwd=tmp_path, code=64).stderr
-    assert word in said and "supervised text alone" in said
+    assert word in said and "only configurations of supervised training" in said and "docs/preferences.md" in said
 
 
 def test_preference_pairs_of_a_list_of_data_sets_are_refused(tmp_path):

@@ -2,10 +2,9 @@
 
 import os
 
-from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.importing.adapting import convert_axolotl_adapter
 from packtrain_tools.importing.conversion import Conversion
-from packtrain_tools.importing.keys import Keys
+from packtrain_tools.importing.keys import Keys, refusal
 from packtrain_tools.importing.no_effect import AXOLOTL_CHANGES, AXOLOTL_NO_EFFECT, CHANGES, NO_EFFECT
 from packtrain_tools.importing.preparing import (LIBRARY_READERS, DataSet, add_lengths, convert_length,
                                                  convert_model, held_out_options, hub_name, is_local, set_stores)
@@ -36,8 +35,7 @@ def convert_axolotl(c: Conversion):
 def _refuse_other_training(keys: Keys):
     for key in ("rl", "reward_model", "process_reward_model", "pretraining_dataset"):
         if keys.get(key) not in (None, False):
-            raise ToolError(f"{keys.file}: {key}: {str(keys.get(key))[:40]}: packtrain trains on supervised text alone",
-                            "Keep axolotl for this configuration.", CONFIG)
+            raise refusal(keys, f"{key}: {str(keys.get(key))[:40]}")
 
 
 def _leave_padding_token(c: Conversion):

@@ -12,6 +12,13 @@ def short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def refusal(keys: "Keys", what: str) -> ToolError:
+    """Of a configuration whose training is not supervised."""
+    return ToolError(f"{keys.file}: {what}: only configurations of supervised training are read",
+                     "docs/preferences.md has the settings of DPO, KTO, GRPO and their like, and TRL's names of them.",
+                     CONFIG)
+
+
 class Keys:
     """A mapping of the file. `prefix` is the path of the mapping, such as "datasets[0].". A key that is null
     counts as absent."""

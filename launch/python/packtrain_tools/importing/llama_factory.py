@@ -6,7 +6,7 @@ import os
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.importing.adapting import convert_factory_adapter
 from packtrain_tools.importing.conversion import Conversion
-from packtrain_tools.importing.keys import Keys, short
+from packtrain_tools.importing.keys import Keys, refusal, short
 from packtrain_tools.importing.no_effect import CHANGES, FACTORY_CHANGES, FACTORY_NO_EFFECT, NO_EFFECT
 from packtrain_tools.importing.preparing import (DataSet, add_lengths, convert_length, convert_model, held_out_options,
                                                  hub_name, set_stores)
@@ -26,8 +26,7 @@ def convert_factory(c: Conversion):
     keys = c.keys
     stage = keys.text("stage") or "sft"
     if stage not in ("sft", "pt"):
-        raise ToolError(f"{keys.file}: stage: {stage[:40]}: packtrain trains on supervised text alone",
-                        "Keep LLaMA-Factory for this configuration.", CONFIG)
+        raise refusal(keys, f"stage: {stage[:40]}")
     model = convert_model(c, "model_name_or_path", "model_revision")
     convert_factory_adapter(c)
     packed, too_long = _strategy(c, stage)
@@ -157,7 +156,7 @@ def _data_set(c: Conversion, info: dict, folder: str, name: str, key: str, stage
         raise ToolError(f"{folder}/{INFO}: {name[:60]}: wanted a mapping", exit_code=CONFIG)
     entry = Keys(info[name], f"{folder}/{INFO}", f"{name}.")
     if entry.flag("ranking"):
-        raise ToolError(f"{c.keys.file}: {key}: {name[:60]} holds preference pairs, which packtrain does not train on",
+        raise ToolError(f"{c.keys.file}: {key}: {name[:60]} holds preference pairs, which supervised training does not read",
                         exit_code=CONFIG)
     hub, file = entry.text("hf_hub_url"), entry.text("file_name")
     if hub is None and file is None:

@@ -2,10 +2,9 @@
 
 import os
 
-from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.importing.adapting import convert_trl_adapter
 from packtrain_tools.importing.conversion import Conversion
-from packtrain_tools.importing.keys import Keys
+from packtrain_tools.importing.keys import Keys, refusal
 from packtrain_tools.importing.no_effect import CHANGES, NO_EFFECT, TRL_NO_EFFECT
 from packtrain_tools.importing.preparing import (LIBRARY_READERS, DataSet, add_lengths, convert_length,
                                                  convert_model, held_out_options, hub_name, is_local, set_stores)
@@ -21,9 +20,7 @@ def convert_trl(c: Conversion):
     keys = c.keys
     for key in OTHER_TRAINING:
         if keys.has(key):
-            raise ToolError(f"{keys.file}: {key} is of preference or reinforcement learning: packtrain trains on "
-                            "supervised "
-                            "text alone", "Keep TRL for this configuration.", CONFIG)
+            raise refusal(keys, f"{key} is of preference or reinforcement learning")
     model = convert_model(c, "model_name_or_path", "model_revision")
     convert_trl_adapter(c)
     packed, too_long = _strategy(c)
