@@ -96,6 +96,17 @@ def test_token_ids_are_taken_as_they_are(tokenizer_folder, tmp_path):
     assert info["requires"] == ["groups", "token_columns"]
 
 
+def test_weights_of_tokens_are_the_column_weight_and_a_weight_of_the_record_is_in_the_mask(tokenizer_folder, tmp_path):
+    rows = [{"prompt_ids": [5], "completion_ids": [[8, 9], [11]], "advantages": [1, -1], "weight": 0.5,
+             "rollout_is_weights": [[0.25, 2], [1.5]]}]
+    store, _ = store_of(tokenizer_folder, tmp_path, rows)
+    [[first, second]] = groups_of(store)
+    assert first["token_columns"] == {"advantage": [0, 1, 1], "weight": [0, 0.25, 2]}
+    assert second["token_columns"] == {"advantage": [0, -1], "weight": [0, 1.5]}
+    info = json.loads((tmp_path / "store/store.json").read_text())
+    assert info["token_columns"] == ["advantage", "weight"] and 0.5 in info["loss_weights"]
+
+
 @pytest.mark.parametrize("row, fault", [
     ({"prompt": "The owl", "completion": " saw", "advantage": 1, "old_log_prob": [-1.0] * 99},
      "'old_log_prob' has 99 entries, and the answer has"),

@@ -137,10 +137,12 @@ def test_a_group_is_its_column_else_the_prompt(tmp_path):
     ({"completion": []}, "'completion' is an empty list"),
     ({"old_log_prob": -1.0}, "'old_log_prob' is -1.0, wanted a list with a number for each token of the answer"),
     ({"old_log_prob": [-1, 0.5]}, "'old_log_prob' has 0.5 at 1, wanted the logarithm of a probability"),
+    ({"token_weight": [1, -0.5]}, "'token_weight' has -0.5, wanted numbers of at least 0"),
     ({"tools": [{"name": "f"}]}, "has tools, which only messages can call")])
 def test_what_is_no_rollout_is_refused_by_name(tmp_path, row, fault):
     good = TEXTS | {"advantage": 1.0} | {name: [-1.0] if name == "old_log_prob" else [] for name in row
-                                         if name in ("old_log_prob", "tools")}
+                                         if name in ("old_log_prob", "tools")} | \
+        ({"token_weight": 1} if "token_weight" in row else {})
     _, bad = documents(write_lines(tmp_path / "a.jsonl", good, good | row))
     assert isinstance(bad, str) and fault in bad, bad
 

@@ -6,7 +6,7 @@ from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.lengths import TURNS
 from packtrain_tools.prepare.rollout_groups import MEANINGS, STANDARDIZED
 from packtrain_tools.sources.columns import PREFERENCES, FileFormat, has_margins
-from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB
+from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB, STORED, TOKEN_WEIGHT
 
 
 def find_groups(arguments, formats: list[FileFormat]) -> dict | None:
@@ -48,13 +48,13 @@ def _rollouts(arguments, formats: list[FileFormat]) -> dict:
     if "reward" in names:
         from_rewards = arguments.advantage_from or STANDARDIZED
         print(f"packtrain prepare: {MEANINGS[from_rewards]}, of each prompt's rollouts", file=sys.stderr)
-    with_log_probs = [OLD_LOG_PROB] if OLD_LOG_PROB in names else []
-    return {"kind": "rollouts", "has_margins": False, "token_columns": [ADVANTAGE, *with_log_probs],
+    others = [STORED.get(name, name) for name in (OLD_LOG_PROB, TOKEN_WEIGHT) if name in names]
+    return {"kind": "rollouts", "has_margins": False, "token_columns": [ADVANTAGE, *others],
             "from_rewards": from_rewards}
 
 
 def _numbers(form: FileFormat) -> set[str]:
-    return {"reward", ADVANTAGE, OLD_LOG_PROB} & set(form.columns)
+    return {"reward", ADVANTAGE, OLD_LOG_PROB, TOKEN_WEIGHT} & set(form.columns)
 
 
 def _check_options(arguments):

@@ -11,6 +11,7 @@ from packtrain_tools.prepare.examples import GroupColumns
 from packtrain_tools.prepare.lengths import LengthLimits, Row
 from packtrain_tools.prepare.loss_weights import mask_byte
 from packtrain_tools.sources.documents import Role, Rollout, Rollouts, Text, Tokens
+from packtrain_tools.sources.rollout_columns import STORED
 
 Encode = Callable[[list[Text | Conversation], Counter], list[Row | ValueError | None]]
 
@@ -66,7 +67,7 @@ class RolloutRows:
             return None
         if row[1][0]:
             raise ValueError("has an empty prompt: the first token of an answer would follow nothing")
-        columns = {name: _spread(values, row[1], name) for name, values in rollout.values.items()}
+        columns = {STORED.get(name, name): _spread(values, row[1], name) for name, values in rollout.values.items()}
         kept = self._limits.apply(row, counts)
         if kept is None:
             return None

@@ -10,10 +10,13 @@ _CALLED = {
     "advantage": ("advantages",),
     "reward": ("rewards", "score", "scores"),
     "old_log_prob": ("old_log_probs", "logprobs", "old_logprobs", "rollout_log_probs"),
+    "token_weight": ("token_weights", "rollout_is_weights"),
     "group": ("prompt_id", "group_id", "uid"),
 }
 ROLLOUTS = tuple(_CALLED)
 OLD_LOG_PROB, ADVANTAGE = "old_log_prob", "advantage"  # also names of columns of tokens
+TOKEN_WEIGHT = "token_weight"  # the column `weight` of a record is of the whole example
+STORED = {TOKEN_WEIGHT: "weight"}  # columns of tokens that have another name in stores
 # Nothing else has these. Rewards alone do not decide: data for supervised training have them too.
 _SIGNS = {ADVANTAGE, *_CALLED[ADVANTAGE], OLD_LOG_PROB, *_CALLED[OLD_LOG_PROB]}
 

@@ -9,7 +9,7 @@ from packtrain_tools.chat.shapes import messages_in_text
 from packtrain_tools.chat.values import as_list, kind, string
 from packtrain_tools.sources.columns import Reading
 from packtrain_tools.sources.documents import Rollout, Rollouts, Text, Tokens
-from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB, ROLLOUTS
+from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB, ROLLOUTS, TOKEN_WEIGHT
 
 Member = Text | Conversation | Tokens
 _MOST = 1e30  # numbers are stored as float32
@@ -26,7 +26,7 @@ def read_rollouts(value: dict, reading: Reading, group: str, weight: float) -> R
         raise ValueError("'completion' is an empty list")
     members, prompt = _token_members(value, weight) if "completion_ids" in value else \
         _said_members(value, reading, weight)
-    numbers = {name: _of_each(value, name, len(members)) for name in ("advantage", "reward", OLD_LOG_PROB)
+    numbers = {name: _of_each(value, name, len(members)) for name in (ADVANTAGE, "reward", OLD_LOG_PROB, TOKEN_WEIGHT)
                if name in value}
     rollouts = tuple(_rollout(member, {name: each[i] for name, each in numbers.items()})
                      for i, member in enumerate(members))
@@ -54,6 +54,11 @@ def _rollout(member: Member, numbers: dict) -> Rollout:
             raise ValueError(f"'{OLD_LOG_PROB}' has {log_probs[wrong]:g} at {wrong}, wanted the logarithm of a "
                              "probability, which is at most 0")
         values[OLD_LOG_PROB] = [min(each, 0.0) for each in log_probs]
+    if TOKEN_WEIGHT in numbers:
+        values[TOKEN_WEIGHT] = _numbers(numbers[TOKEN_WEIGHT], TOKEN_WEIGHT)
+        least = min(values[TOKEN_WEIGHT]) if isinstance(values[TOKEN_WEIGHT], list) else values[TOKEN_WEIGHT]
+        if least < 0:
+            raise ValueError(f"'{TOKEN_WEIGHT}' has {least:g}, wanted numbers of at least 0")
     return Rollout(member, values, reward)
 
 
