@@ -116,6 +116,12 @@ def test_an_empty_prompt_is_a_bad_line_because_no_token_predicts_the_first_one(t
     assert "rows.jsonl:1: has an empty prompt" in result.stderr
 
 
+def test_pairs_of_messages_need_a_chat_template_and_say_how_to_give_one(tokenizer_folder, tmp_path):
+    row = {"chosen": chats("saw"), "rejected": chats("ran")}
+    result = prepare(tokenizer_folder, tmp_path, write_lines(tmp_path / "rows.jsonl", row), exit_code=65)
+    assert "no chat template (--chat-template FILE gives one)" in result.stderr
+
+
 def test_judged_instructions_become_conversations_where_there_is_a_template(chat_folder, tmp_path):
     (tmp_path / "chat.jinja").write_text(chat_templates.CHATML)
     row = {"instruction": "Count", "input": "birds", "output": "saw 3 birds", "kto_tag": False}

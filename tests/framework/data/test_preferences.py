@@ -62,7 +62,7 @@ def test_the_prompt_of_two_texts_is_their_common_beginning_up_to_the_answer(tmp_
 
 
 @pytest.mark.parametrize("name", ["question", "input", "problem"])
-def test_texts_beside_a_prompt_of_another_name_are_refused_and_advised(tmp_path, name):
+def test_texts_next_to_a_prompt_of_another_name_are_refused_and_advised(tmp_path, name):
     row = {name: "What is 2 + 2?", "chosen": "The answer is four", "rejected": "The answer is five"}
     assert f"(--column prompt={name} reads it as the prompt" in only(tmp_path, row)
     read = pair(documents(tmp_path / "a.jsonl", renamed=[("prompt", name)])[0])
@@ -114,6 +114,17 @@ def test_a_table_of_judged_answers_is_recognised_by_its_first_row(tmp_path):
     rows = [{"prompt": "A", "completion": "B", "label": True}, {"prompt": "A", "completion": "C", "label": False}]
     roles = [document.members[0][0] for document in documents(write_table(tmp_path / "a.parquet", rows))]
     assert roles == [Role.DESIRABLE, Role.UNDESIRABLE]
+
+
+@pytest.mark.parametrize("tag, role", [(1, Role.DESIRABLE), ("false", Role.UNDESIRABLE)])
+def test_a_kto_tag_is_a_judgement_in_any_form(tmp_path, tag, role):
+    assert only(tmp_path, {"prompt": "A", "completion": "B", "kto_tag": tag}).members == ((role, Text("A", "B")),)
+
+
+@pytest.mark.parametrize("name", ["chosen", "rejected"])
+def test_a_file_with_one_half_of_pairs_is_refused_by_name(tmp_path, name):
+    with pytest.raises(ToolError, match="in one record: this is half a pair"):
+        documents(write_lines(tmp_path / "a.jsonl", {"prompt": "A", name: "B"}))
 
 
 def test_labels_in_text_are_judgements_only_on_request(tmp_path):

@@ -39,7 +39,8 @@ class WholeRows:
     def _whole_chat(self, conversation: Conversation, counts: Counter) -> Row | ValueError | None:
         try:
             if self._chat is None:
-                raise ValueError("is a conversation, and there is no chat template")
+                raise ValueError("is a conversation, and the tokenizer has no chat template (--chat-template FILE "
+                                 "gives one)")
             rendered = self._chat.render(conversation, counts)
             if rendered is None:
                 return None

@@ -166,6 +166,8 @@ def _fitting(names: list[str], ours: list[str], wanted: str | None) -> str:
             raise ValueError(f"has the columns {listed(names)}, and token ids are read with "
                              "`packtrain prepare --pretokenized FILE... --vocab-size N`; wanted "
                              f"{expected}")
+        if wanted is None and len({"chosen", "rejected"} & set(ours)) == 1:
+            expected = "both answers, 'chosen' and 'rejected', in one record: this is half a pair"
         raise ValueError(f"has the columns {listed(names)}; wanted {expected}")
     if wanted is None and fitting == ["text"] and "role" in names and _THREADS & set(names):
         raise ValueError(f"has the columns {listed(names)}, one message of a conversation a record; wanted "

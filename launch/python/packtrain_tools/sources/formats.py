@@ -19,7 +19,7 @@ from packtrain_tools.sources.delimited import delimiter_advice
 from packtrain_tools.sources.documents import (BadRecord, Document, Instruction, Preference, Rollouts,
                                                Text)
 from packtrain_tools.sources.files import SourceFile
-from packtrain_tools.sources.preferences import read_judged, read_pair
+from packtrain_tools.sources.preferences import TRUTHS, read_judged, read_pair
 from packtrain_tools.sources.rollout_columns import ROLLOUTS
 from packtrain_tools.sources.rollouts import read_rollouts
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
@@ -226,7 +226,9 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
 
 
 def is_judged(value: dict | None) -> bool:
-    return any(isinstance((value or {}).get(name), bool) for name in JUDGEMENTS)
+    value = value or {}
+    is_tag = str(value.get("kto_tag")).strip().lower() in TRUTHS
+    return is_tag or any(isinstance(value.get(name), bool) for name in JUDGEMENTS)
 
 
 def _check_judged(value: dict):

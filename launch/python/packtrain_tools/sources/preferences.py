@@ -18,7 +18,7 @@ _ANSWER_MARK = "\n\nAssistant:"  # of Anthropic's texts; the last one that both 
 _LAST_WORD = re.compile(r"\s+\S*\Z")
 # What data sets call the prompt, where it is no column of the format: with it the answers say nothing of a prompt.
 _ASKED = ("question", "query", "problem", "input", "user", "human", "instructions", "prompts")
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def read_pair(value: dict, reading: Reading, group: str, weight: float) -> Preference:
@@ -74,7 +74,7 @@ def read_judged(value: dict, reading: Reading, group: str, weight: float) -> Pre
 
 def _judgement(value: dict) -> bool:
     label = value["label"]
-    found = _TRUTHS.get(label.strip().lower()) if isinstance(label, str) else label
+    found = TRUTHS.get(label.strip().lower()) if isinstance(label, str) else label
     if found not in (True, False):
         raise ValueError(f"'label' is {kind(label)}, wanted true or false ({' or '.join(JUDGEMENTS)} says "
                          "whether the answer is desirable)")
