@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "framework/config/objective_settings.h"
 #include "framework/config/strategy.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
@@ -27,10 +28,12 @@ constexpr const char* kPlotTool = "plot_compare.py";
 constexpr std::uint64_t kMaxSeeds = 1000;
 
 // All values of batch.strategy that need no file.
-std::vector<std::string> all_strategies() {
+// A loss of groups refuses strategies whose rows cut examples.
+std::vector<std::string> default_strategies(const Config& config) {
   std::vector<std::string> names;
   for (const StrategyTraits& strategy : kStrategyTraits) {
-    if (!strategy.has_plan_file) names.emplace_back(strategy.name);
+    const bool is_refused = strategy.has_rows && trains_groups(config.objective);
+    if (!strategy.has_plan_file && !is_refused) names.emplace_back(strategy.name);
   }
   return names;
 }
@@ -38,7 +41,7 @@ std::vector<std::string> all_strategies() {
 struct CompareArguments {
   ConfigArguments config;
   ComparisonOptions options;
-  std::string strategies = fmt::format("{}", fmt::join(all_strategies(), ","));
+  std::string strategies;
   std::string varied;
   std::string seeds = "1";
   bool as_json = false;
@@ -46,7 +49,8 @@ struct CompareArguments {
   void add_to(CLI::App& app) {
     config.add_to(app);
     CLI::Option* const of_strategies =
-        app.add_option("--strategies", strategies, "which, with commas (default: all but file)")
+        app.add_option("--strategies", strategies, "which, with commas (default: all but file, and of groups all that keep "
+                       "examples whole)")
             ->type_name("NAME,...");
     app.add_option("--vary", varied,
                    "values of another key instead of strategies; differences are to the first one")
@@ -73,10 +77,11 @@ struct CompareArguments {
         "  packtrain compare --plot DIR     draws DIR/compare.svg again");
   }
 
-  void finish(const CLI::App& app) {
+  void finish(const CLI::App& app, const Config& loaded) {
     options.config_path = config.path;
     options.overrides = config.overrides;
-    options.varied.values = CLI::detail::split(strategies, ',');
+    options.varied.values = strategies.empty() ? default_strategies(loaded)
+                                               : CLI::detail::split(strategies, ',');
     if (!varied.empty()) options.varied = parse_varied_key(varied);
     read_seeds(app);
   }
@@ -151,8 +156,8 @@ int run_compare(int argc, char** argv) {
     CompareArguments arguments;
     arguments.add_to(app);
     if (!parse_arguments(app, argc, argv)) return;
-    load_with_sources(arguments.config, &world);
-    arguments.finish(app);
+    const Config loaded = load_with_sources(arguments.config, &world);
+    arguments.finish(app, loaded);
     start_logging(world.rank(), world.size(), "");
     const auto runs = plan_comparison(arguments.options, find_hosts(world));
     const auto comparison = run_comparison(runs, arguments.options, world);
