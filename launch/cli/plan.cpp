@@ -127,7 +127,7 @@ std::vector<ValidationOverlap> overlaps_of(const TrainingStores& data) {
   for (std::size_t i = 0; i < data.configs.size(); ++i) {
     for (const ValidationStore& validation : data.configs[i].data.validation) {
       const auto store = TokenStore::open(validation.path);
-      check_store_kind(*store, data.configs[i].objective.kind, "data.validation");
+      check_store_kind(*store, data.configs[i].objective, "data.validation");
       auto overlap = find_overlap(data.of(i), validation.name, *store);
       if (overlap) overlaps.push_back(std::move(*overlap));
     }

@@ -27,7 +27,8 @@ struct MemoryGroup {
 class GroupStore final : public TokenStore, private ExampleGroups {
  public:
   GroupStore(GroupKind kind, std::vector<MemoryGroup> groups, LossWeights weights = {},
-             std::vector<std::string> columns = {}, std::vector<double> token_weights = {})
+             std::vector<std::string> columns = {}, std::vector<double> token_weights = {},
+             bool has_margins = true)
       : groups_(std::move(groups)),
         examples_(examples_of(groups_), std::move(weights), std::move(token_weights)),
         info_(examples_.info()) {
@@ -36,7 +37,7 @@ class GroupStore final : public TokenStore, private ExampleGroups {
       group_of_.insert(group_of_.end(), groups_[g].members.size(), static_cast<std::int64_t>(g));
     }
     info_.num_examples = std::ssize(group_of_);
-    info_.groups = GroupInfo{kind, std::ssize(groups_), true};
+    info_.groups = GroupInfo{kind, std::ssize(groups_), has_margins};
     info_.token_columns = std::move(columns);
   }
 

@@ -24,7 +24,7 @@ EvaluationSets::EvaluationSets(std::span<const Config> own, const std::string& b
       const std::string name = set_name(adapter, store.name);
       if (name == best_by) early_stopping_set_ = sets_.size();
       auto opened = TokenStore::open(store.path);
-      if (!without_groups) check_store_kind(*opened, own[a].objective.kind, "data.validation");
+      if (!without_groups) check_store_kind(*opened, own[a].objective, "data.validation");
       auto objective =
           without_groups ? next_tokens_of(*opened, own[a]) : evaluated_objective(own[a]);
       sets_.push_back({name, std::move(opened), {a, own.size()}, std::move(objective)});

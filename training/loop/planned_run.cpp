@@ -175,6 +175,7 @@ void add_reference(const RunInputs& inputs, World& world, PlannedRun& run) {
   run.reference =
       open_reference(run.resolved, inputs.source, inputs.device, *run.model, run.base_digest,
                      run.resumed ? run.resumed->reference_digest : "", world);
+  require_log_probs(run.reference, run.resolved);
   run.log_probs = open_log_probs(run.reference, run.resolved, *inputs.stores.all);
   inputs.evaluations->set_reference(
       run.reference.forward(*run.model),

@@ -1,12 +1,18 @@
 #include "training/loop/run_reference.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/config/objective_settings.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
+#include "framework/data/store_format.h"
 #include "training/setup/adapter_source.h"
 #include "training/setup/base_digest.h"
 #include "training/setup/reference_model.h"
@@ -81,6 +87,25 @@ RunReference open_reference(const Config& config, const ModelSource& source,
              reference.digest);
   }
   return reference;
+}
+
+void require_log_probs(const RunReference& reference, const Config& config) {
+  if (reference.source != ReferenceSource::kLogProbs) return;
+  std::vector<std::string> missing;
+  std::vector<std::string> commands;
+  const auto look = [&](const std::string& folder) {
+    if (std::filesystem::exists(folder + "/" + scores_name(reference.digest))) return;
+    missing.push_back(folder);
+    commands.push_back(score_command(config, folder));
+  };
+  for (const TrainStore& store : config.data.train) look(store.path);
+  for (const ValidationStore& store : config.data.validation) look(store.path);
+  if (missing.size() < 2) return;  // opening the file says the same
+  throw Error(ErrorCategory::kData,
+              fmt::format("objective.reference is log_probs, but {} have no log-probabilities of "
+                          "the model {}",
+                          fmt::join(missing, " and "), reference.digest),
+              "Make them: " + fmt::format("{}", fmt::join(commands, " && ")));
 }
 
 std::unique_ptr<ReferenceLogProbs> open_log_probs(const RunReference& reference,

@@ -33,6 +33,10 @@ RunReference open_reference(const Config& config, const ModelSource& source,
                             const std::string& base_digest, const std::string& saved_digest,
                             World& world);
 
+// Throws Error(kData) that names all stores of the run that lack a file, with the command for each,
+// when several do.
+void require_log_probs(const RunReference& reference, const Config& config);
+
 // The files of a store. Null unless the reference comes from files, or for a store without groups.
 // `store` must outlive the result.
 std::unique_ptr<ReferenceLogProbs> open_log_probs(const RunReference& reference,

@@ -19,6 +19,8 @@ struct WantedKind {
   GroupKind kind;
 };
 
+constexpr std::string_view kAdvantageColumn = "advantage";
+
 constexpr std::array kWanted = {
     WantedKind{ObjectiveKind::kNextToken, "next_token", GroupKind::kTurns},  // and plain examples
     WantedKind{ObjectiveKind::kDpo, "dpo", GroupKind::kPairs},
@@ -41,13 +43,36 @@ std::string objectives_of(GroupKind kind) {
   return last == std::string::npos ? names : names.replace(last, 2, " or ");
 }
 
+void check_has_values(const TokenStore& store, const ObjectiveSection& objective,
+                      std::string_view key) {
+  const StoreInfo& info = store.info();
+  if (objective.kind == ObjectiveKind::kDpo && objective.margin_scale != 0 &&
+      !info.groups->has_margins) {
+    throw Error(ErrorCategory::kData,
+                fmt::format("{}: the pairs of {} have no margins, but objective.margin_scale is {}",
+                            key, store.folder(), objective.margin_scale),
+                "Prepare the store from data with margins, or set objective.margin_scale: 0.");
+  }
+  const auto& columns = info.token_columns;
+  if (objective.kind == ObjectiveKind::kPolicy &&
+      std::ranges::find(columns, kAdvantageColumn) == columns.end()) {
+    throw Error(ErrorCategory::kData,
+                fmt::format("{}: the rollouts of {} have no token column '{}'", key, store.folder(),
+                            kAdvantageColumn),
+                fmt::format("Prepare the store with --format rollouts, or with --pretokenized and "
+                            "--token-column {}.",
+                            kAdvantageColumn));
+  }
+}
+
 }  // namespace
 
-void check_store_kind(const TokenStore& store, ObjectiveKind kind, std::string_view key) {
-  if (kind == ObjectiveKind::kNextToken) return check_is_plain(store, key);
-  const WantedKind& wanted = *std::ranges::find(kWanted, kind, &WantedKind::objective);
+void check_store_kind(const TokenStore& store, const ObjectiveSection& objective,
+                      std::string_view key) {
+  if (objective.kind == ObjectiveKind::kNextToken) return check_is_plain(store, key);
+  const WantedKind& wanted = *std::ranges::find(kWanted, objective.kind, &WantedKind::objective);
   const auto& groups = store.info().groups;
-  if (groups && groups->kind == wanted.kind) return;
+  if (groups && groups->kind == wanted.kind) return check_has_values(store, objective, key);
   const char* const wanted_name = name_of(wanted.kind);
   throw Error(
       ErrorCategory::kData,

@@ -10,9 +10,11 @@
 namespace packtrain {
 
 // Pairs for dpo, ipo, orpo, simpo and cpo; judged answers for kto; rollouts for policy; plain
-// examples and turns for next_token. Throws Error(kData) for another store, with its folder and
-// kind. `key`: the configuration key that names the store.
-void check_store_kind(const TokenStore& store, ObjectiveKind kind, std::string_view key);
+// examples and turns for next_token. Pairs have margins where the loss reads them, and rollouts have
+// advantages. Throws Error(kData) for another store, with its folder and kind. `key`: the
+// configuration key that names the store.
+void check_store_kind(const TokenStore& store, const ObjectiveSection& objective,
+                      std::string_view key);
 
 // Throws Error(kConfig) if rows are shared (`shares`) and the decoder's rotary positions depend on
 // the length of each example. Examples of several lengths would each need their own rotation of the

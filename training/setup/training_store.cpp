@@ -122,7 +122,7 @@ std::unique_ptr<TokenStore> open_training_store(const Config& config) {
   std::vector<StorePart> parts;
   for (const TrainStore& store : data.train) {
     parts.push_back({TokenStore::open(store.path), store.repeats, store.loss_weight});
-    check_store_kind(*parts.back().store, config.objective.kind, "data.train");
+    check_store_kind(*parts.back().store, config.objective, "data.train");
   }
   match_turns_of(parts);
   if (!data.train.empty()) resolve_shares(data, parts);

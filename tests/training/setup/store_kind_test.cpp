@@ -15,23 +15,32 @@ namespace {
 
 using Kind = ObjectiveKind;
 
+ObjectiveSection section(Kind kind) {
+  ObjectiveSection found;
+  found.kind = kind;
+  return found;
+}
+
 test::GroupStore store_of(GroupKind kind) {
-  return {kind, {test::pair(2, 1, 1)}};
+  test::MemoryGroup group = test::pair(2, 1, 1);
+  if (kind != GroupKind::kRollouts) return {kind, {group}};
+  for (test::DrawnMember& member : group.members) member.columns = {{0, 0, 1}};
+  return {kind, {group}, {}, {"advantage"}};
 }
 
 std::string message(const TokenStore& store, Kind objective) {
-  return test::error_of([&] { check_store_kind(store, objective, "data.train"); }).message();
+  return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); }).message();
 }
 
 TEST(StoreKind, EachObjectiveReadsItsOwn) {
   for (const Kind kind : {Kind::kDpo, Kind::kIpo, Kind::kOrpo, Kind::kSimpo, Kind::kCpo}) {
-    EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kPairs), kind, "data.train"));
+    EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kPairs), section(kind), "data.train"));
   }
-  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kJudged), Kind::kKto, "data.train"));
-  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kRollouts), Kind::kPolicy, "data.train"));
+  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kJudged), section(Kind::kKto), "data.train"));
+  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kRollouts), section(Kind::kPolicy), "data.train"));
   const test::MemoryStore plain({{{1, 2}, {0, 1}}});
-  EXPECT_NO_THROW(check_store_kind(plain, Kind::kNextToken, "data.train"));
-  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kTurns), Kind::kNextToken, "data.train"));
+  EXPECT_NO_THROW(check_store_kind(plain, section(Kind::kNextToken), "data.train"));
+  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kTurns), section(Kind::kNextToken), "data.train"));
 }
 
 TEST(StoreKind, AnotherOneIsRefusedWithBothNames) {
@@ -46,9 +55,25 @@ TEST(StoreKind, AnotherOneIsRefusedWithBothNames) {
             "wanted a store of plain examples");
 }
 
+TEST(StoreKind, WhatTheLossReadsIsInTheStoreOrItIsNamed) {
+  EXPECT_EQ(message(test::GroupStore(GroupKind::kRollouts, {test::pair(2, 1, 1)}), Kind::kPolicy),
+            "data.train: the rollouts of memory have no token column 'advantage'");
+  ObjectiveSection with_margins = section(Kind::kDpo);
+  with_margins.margin_scale = 0.5;
+  const test::GroupStore pairs = store_of(GroupKind::kPairs);
+  EXPECT_NO_THROW(check_store_kind(pairs, with_margins, "data.train"));
+  const test::GroupStore bare(GroupKind::kPairs, {test::pair(2, 1, 1)}, {}, {}, {}, false);
+  EXPECT_NO_THROW(check_store_kind(bare, section(Kind::kDpo), "data.train"));
+  const Error error =
+      test::error_of([&] { check_store_kind(bare, with_margins, "data.validation"); });
+  EXPECT_EQ(error.message(),
+            "data.validation: the pairs of memory have no margins, but objective.margin_scale is "
+            "0.5");
+}
+
 TEST(StoreKind, TheAdviceNamesTheObjectivesThatReadTheStore) {
   const auto advice = [](const TokenStore& store, Kind objective) {
-    return test::error_of([&] { check_store_kind(store, objective, "data.train"); }).advice();
+    return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); }).advice();
   };
   EXPECT_EQ(advice(store_of(GroupKind::kPairs), Kind::kKto),
             "Name a store of the kind 'judged' (docs/preferences.md), or set objective.kind to "
