@@ -79,8 +79,8 @@ void fill_groups(const TokenStore& store, const MicroBatch& pieces,
     const std::int64_t example = pieces[p].example;
     batch.group_num_rows[next] = batch.num_piece_labels[p];
     batch.group_roles[next] = static_cast<std::int32_t>(groups->role(example));
-    batch.group_weights[next] = static_cast<float>(
-        group_weight(store, groups->group_of(example)) / normalization.group_denominator);
+    batch.group_weights[next] = static_cast<float>(group_weight(store, groups->group_of(example)) /
+                                                   normalization.group_denominator);
     if (!batch.group_margins.empty()) {
       batch.group_margins[next] = groups->group(groups->group_of(example)).margin.value_or(0.0F);
     }

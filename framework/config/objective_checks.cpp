@@ -88,7 +88,7 @@ void check_reference_is_read(const Config& config, const SettingPlaces& places) 
   }
 }
 
-// Without a factor the loss of a group is a constant, and that of ipo is infinite. orpo keeps its
+// Without a factor the loss of a group is a constant. That of ipo is infinite. orpo keeps its
 // next-token loss, and policy its ratios.
 void check_beta(const Config& config, const SettingPlaces& places) {
   const ObjectiveSection& objective = config.objective;

@@ -7,9 +7,9 @@
 
 namespace packtrain {
 
-// The loss weight of a group of a store with groups: the weight of its store, times the mean mask
-// weight of the labels of its first example (of a pair the chosen one). So the column `weight` of a
-// record weighs its group. Reads a mask only where the store has weights of tokens.
+// The loss weight of its store, times the mean mask weight of the labels of its first example. Of a
+// pair this is the chosen answer. So the column `weight` of a record weighs its group. It reads a
+// mask only where the store has weights of tokens. `store` has groups.
 double group_weight(const TokenStore& store, std::int64_t group);
 
 }  // namespace packtrain

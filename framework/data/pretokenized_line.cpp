@@ -173,9 +173,10 @@ const PretokenizedExample& PretokenizedLine::read_member(const dom::element& val
     fail_line(fmt::format("'{}': has no label after its first token: the answer is empty", name));
   }
   if (form_.kind != GroupKind::kTurns && example.num_prompt_tokens() == 0) {
-    fail_line(fmt::format("'{}': its first token has a label, and no token before it predicts it: "
-                          "wanted a prompt of at least one token",
-                          name));
+    fail_line(
+        fmt::format("'{}': its first token has a label, and no token before it predicts it: "
+                    "wanted a prompt of at least one token",
+                    name));
   }
   return example;
 }

@@ -49,8 +49,10 @@ struct CompareArguments {
   void add_to(CLI::App& app) {
     config.add_to(app);
     CLI::Option* const of_strategies =
-        app.add_option("--strategies", strategies, "which, with commas (default: all but file, and of groups all that keep "
-                       "examples whole)")
+        app.add_option(
+               "--strategies", strategies,
+               "which, with commas (default: all but file; of groups those that keep examples "
+               "whole)")
             ->type_name("NAME,...");
     app.add_option("--vary", varied,
                    "values of another key instead of strategies; differences are to the first one")
@@ -80,8 +82,8 @@ struct CompareArguments {
   void finish(const CLI::App& app, const Config& loaded) {
     options.config_path = config.path;
     options.overrides = config.overrides;
-    options.varied.values = strategies.empty() ? default_strategies(loaded)
-                                               : CLI::detail::split(strategies, ',');
+    options.varied.values =
+        strategies.empty() ? default_strategies(loaded) : CLI::detail::split(strategies, ',');
     if (!varied.empty()) options.varied = parse_varied_key(varied);
     read_seeds(app);
   }

@@ -134,6 +134,7 @@ def test_missing_files_are_named_with_the_command_that_makes_them(lab, stores, f
     code, _, err = lab.finish(lab.start("no-files", *words))
     assert code == 65
     assert f"packtrain score {folder} {fresh['pairs'][0]} --log-probs precision.compute=fp32" in err
+    assert f"&& packtrain score {folder} {fresh['pairs'][1]} --log-probs" in err, "both at the first failure"
     score_both(lab, ["model.config=null", f"model.path={folder}"], fresh)
     file = next(fresh["pairs"][0].glob("log-probs-*.safetensors"))
     file.write_bytes(file.read_bytes()[:-40])

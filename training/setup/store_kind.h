@@ -10,8 +10,8 @@
 namespace packtrain {
 
 // Pairs for dpo, ipo, orpo, simpo and cpo; judged answers for kto; rollouts for policy; plain
-// examples and turns for next_token. Pairs have margins where the loss reads them, and rollouts have
-// advantages. Throws Error(kData) for another store, with its folder and kind. `key`: the
+// examples and turns for next_token. Pairs have margins where the loss reads them, and rollouts
+// have advantages. Throws Error(kData) for another store, with its folder and kind. `key`: the
 // configuration key that names the store.
 void check_store_kind(const TokenStore& store, const ObjectiveSection& objective,
                       std::string_view key);

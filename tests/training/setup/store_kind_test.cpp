@@ -29,18 +29,22 @@ test::GroupStore store_of(GroupKind kind) {
 }
 
 std::string message(const TokenStore& store, Kind objective) {
-  return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); }).message();
+  return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); })
+      .message();
 }
 
 TEST(StoreKind, EachObjectiveReadsItsOwn) {
   for (const Kind kind : {Kind::kDpo, Kind::kIpo, Kind::kOrpo, Kind::kSimpo, Kind::kCpo}) {
     EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kPairs), section(kind), "data.train"));
   }
-  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kJudged), section(Kind::kKto), "data.train"));
-  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kRollouts), section(Kind::kPolicy), "data.train"));
+  EXPECT_NO_THROW(
+      check_store_kind(store_of(GroupKind::kJudged), section(Kind::kKto), "data.train"));
+  EXPECT_NO_THROW(
+      check_store_kind(store_of(GroupKind::kRollouts), section(Kind::kPolicy), "data.train"));
   const test::MemoryStore plain({{{1, 2}, {0, 1}}});
   EXPECT_NO_THROW(check_store_kind(plain, section(Kind::kNextToken), "data.train"));
-  EXPECT_NO_THROW(check_store_kind(store_of(GroupKind::kTurns), section(Kind::kNextToken), "data.train"));
+  EXPECT_NO_THROW(
+      check_store_kind(store_of(GroupKind::kTurns), section(Kind::kNextToken), "data.train"));
 }
 
 TEST(StoreKind, AnotherOneIsRefusedWithBothNames) {
@@ -73,7 +77,8 @@ TEST(StoreKind, WhatTheLossReadsIsInTheStoreOrItIsNamed) {
 
 TEST(StoreKind, TheAdviceNamesTheObjectivesThatReadTheStore) {
   const auto advice = [](const TokenStore& store, Kind objective) {
-    return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); }).advice();
+    return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); })
+        .advice();
   };
   EXPECT_EQ(advice(store_of(GroupKind::kPairs), Kind::kKto),
             "Name a store of the kind 'judged' (docs/preferences.md), or set objective.kind to "

@@ -13,7 +13,7 @@ def short(value: object) -> str:
 
 
 def refusal(keys: "Keys", what: str) -> ToolError:
-    """Of a configuration whose training is not supervised."""
+    """Returns the error for a configuration whose training is not supervised."""
     return ToolError(f"{keys.file}: {what}: only configurations of supervised training are read",
                      "docs/preferences.md has the settings of DPO, KTO, GRPO and their like, and TRL's names of them.",
                      CONFIG)

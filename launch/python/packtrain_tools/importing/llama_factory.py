@@ -156,8 +156,8 @@ def _data_set(c: Conversion, info: dict, folder: str, name: str, key: str, stage
         raise ToolError(f"{folder}/{INFO}: {name[:60]}: wanted a mapping", exit_code=CONFIG)
     entry = Keys(info[name], f"{folder}/{INFO}", f"{name}.")
     if entry.flag("ranking"):
-        raise ToolError(f"{c.keys.file}: {key}: {name[:60]} holds preference pairs, which supervised training does not read",
-                        exit_code=CONFIG)
+        raise ToolError(f"{c.keys.file}: {key}: {name[:60]} holds preference pairs, which supervised training "
+                        "does not read", exit_code=CONFIG)
     hub, file = entry.text("hf_hub_url"), entry.text("file_name")
     if hub is None and file is None:
         c.leave(f"{key}: {name[:60]}", f"{INFO} has neither hf_hub_url nor file_name of it: put its file into the "
