@@ -124,8 +124,11 @@ void StaticBatch::load(const PackedBatch& batch) {
     fill_loss_rows(batch, part(host, kLossIndex), part(host, kAdapterLossRows));
   }
   memory_.copy_(host, /*non_blocking=*/true);
-  const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();
-  batch_.cu_seqlens_host.assign(boundaries, boundaries + numel_[kBoundaries]);
+  if (!on_gpu_) {
+    // On a GPU kernels must not read them: a graph would keep those of its capture.
+    const auto* boundaries = part(host, kBoundaries).const_data_ptr<std::int32_t>();
+    batch_.cu_seqlens_host.assign(boundaries, boundaries + numel_[kBoundaries]);
+  }
   batch_.state.forget_boundaries();
   load_real_rows(batch);
 }

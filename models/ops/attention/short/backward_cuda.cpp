@@ -1,5 +1,6 @@
 #include <ATen/ops/empty.h>
 
+#include "framework/core/error.h"
 #include "framework/device/cuda/check.h"
 #include "models/ops/attention/short/attention.h"
 #include "models/ops/attention/short/launch.h"
@@ -48,6 +49,16 @@ ShortKernels find_short_kernels() {
   return kernels;
 }
 
+// Units are made of boundaries on the host. A graph would keep those of its capture.
+void refuse_capture(void* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  PACKTRAIN_CUDA_CHECK(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status));
+  if (status == cudaStreamCaptureStatusNone) return;
+  throw Error(ErrorCategory::kInternal,
+              "attention: a CUDA graph cannot have the kernels of short sequences, whose units are "
+              "made on the host");
+}
+
 }  // namespace
 
 ShortKernels short_kernels() {
@@ -67,6 +78,7 @@ void short_backward(const at::Tensor& grad_output, const PackedHeads& in, const 
   arguments.grad_value = grad.value.data_ptr();
   arguments.workspace = workspace.data_ptr<float>();
   void* const stream = current_stream(in.heads.query);
+  refuse_capture(stream);
   if (short_kernels().has_hopper && hopper_kernel_serves(shape.head_dim)) {
     launch_short_attention_backward_hopper(arguments, stream);
   } else {
