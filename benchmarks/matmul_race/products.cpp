@@ -15,11 +15,11 @@ at::Tensor random_matrix(std::int64_t rows, std::int64_t columns, double scale) 
 }
 
 GemmMatrix plain(const at::Tensor& x) {
-  return {x.const_data_ptr(), x.size(1), false};
+  return {x.const_data_ptr(), x.size(1), false, DataType::kBFloat16};
 }
 
 GemmMatrix transposed(const at::Tensor& x) {
-  return {x.const_data_ptr(), x.size(1), true};
+  return {x.const_data_ptr(), x.size(1), true, DataType::kBFloat16};
 }
 
 Product product(std::string name, const GemmMatrix& left, const GemmMatrix& right,
@@ -31,7 +31,7 @@ Product product(std::string name, const GemmMatrix& left, const GemmMatrix& righ
   call.rows = out.size(0);
   call.columns = out.size(1);
   call.inner = inner;
-  call.input_dtype = call.output_dtype = DataType::kBFloat16;
+  call.sums_tokens = left.transposed;
   operands.push_back(out);
   return {std::move(name), call, std::move(operands)};
 }

@@ -36,6 +36,7 @@ void add_attentions(OpBenchmarks& benchmarks);
 void add_experts(OpBenchmarks& benchmarks);
 void add_embeddings(OpBenchmarks& benchmarks);
 void add_encodings(OpBenchmarks& benchmarks);
+void add_fp8(OpBenchmarks& benchmarks);
 void add_heads(OpBenchmarks& benchmarks);
 void add_optimizers(OpBenchmarks& benchmarks);
 

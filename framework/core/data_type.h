@@ -15,13 +15,17 @@ enum class DataType : std::uint8_t {
   kBFloat16,
   kFloat32,
   kFloat64,
-  kBool  // one byte; in files of others only
+  kBool,        // one byte; in files of others only
+  kFloat8E4M3,  // OCP's 8-bit floats: without infinity, largest value 448
+  kFloat8E5M2   // with infinity, largest value 57344
 };
 
 constexpr std::size_t size_of(DataType type) {
   switch (type) {
     case DataType::kUInt8:
     case DataType::kBool:
+    case DataType::kFloat8E4M3:
+    case DataType::kFloat8E5M2:
       return 1;
     case DataType::kInt16:
     case DataType::kFloat16:

@@ -11,6 +11,10 @@ constexpr c10::ScalarType scalar_type(DataType type) {
   switch (type) {
     case DataType::kUInt8:
       return c10::ScalarType::Byte;
+    case DataType::kFloat8E4M3:
+      return c10::ScalarType::Float8_e4m3fn;
+    case DataType::kFloat8E5M2:
+      return c10::ScalarType::Float8_e5m2;
     case DataType::kInt16:
       return c10::ScalarType::Short;
     case DataType::kInt32:

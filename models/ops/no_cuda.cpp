@@ -25,13 +25,14 @@
 
 namespace packtrain {
 
-at::Tensor activation_forward_cuda(const at::Tensor& /*x*/, const Activation& /*activation*/) {
+at::Tensor activation_forward_cuda(const at::Tensor& /*x*/, const Activation& /*activation*/,
+                                   const at::Tensor& /*amax*/) {
   throw_cuda_not_built("activation_forward");
 }
 
 void activation_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
                               const Activation& /*activation*/, const at::Tensor& /*dx*/,
-                              const at::Tensor& /*recomputed_output*/) {
+                              const at::Tensor& /*recomputed_output*/, const at::Tensor& /*amax*/) {
   throw_cuda_not_built("activation_backward");
 }
 
@@ -169,7 +170,8 @@ StepScalars step_scalars_cuda(const at::Tensor& /*sums*/, double /*max_norm*/,
 
 LayerNormOutput layer_norm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*weight*/,
                                         const Parameter* /*bias*/,
-                                        const LayerNormOptions& /*options*/) {
+                                        const LayerNormOptions& /*options*/,
+                                        const at::Tensor& /*amax*/) {
   throw_cuda_not_built("layer_norm_forward");
 }
 
@@ -231,7 +233,7 @@ void random_normal_cuda(const at::Tensor& /*values*/, const CounterRandom& /*ran
 }
 
 RmsNormOutput rms_norm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*weight*/,
-                                    const RmsNormOptions& /*options*/) {
+                                    const RmsNormOptions& /*options*/, const at::Tensor& /*amax*/) {
   throw_cuda_not_built("rms_norm_forward");
 }
 

@@ -95,11 +95,13 @@ void reduce_as(DataType type, std::span<const std::byte* const> inputs, std::byt
       return reduce<Op, float>(inputs, output, count);
     case DataType::kFloat64:
       return reduce<Op, double>(inputs, output, count);
+    case DataType::kFloat8E4M3:
+    case DataType::kFloat8E5M2:
     case DataType::kFloat16:
     case DataType::kBool:
       break;
   }
-  throw Error(ErrorCategory::kInternal, "CPU ranks do not reduce float16 and bool");
+  throw Error(ErrorCategory::kInternal, "CPU ranks do not reduce float16, bool and 8-bit floats");
 }
 
 }  // namespace

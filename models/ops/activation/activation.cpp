@@ -84,8 +84,9 @@ void write_gradients(const at::Tensor& grad_output, const at::Tensor& x,
 
 }  // namespace
 
-at::Tensor activation_forward(const at::Tensor& x, const Activation& activation) {
-  if (x.is_cuda()) return activation_forward_cuda(x, activation);
+at::Tensor activation_forward(const at::Tensor& x, const Activation& activation,
+                              const at::Tensor& amax) {
+  if (x.is_cuda()) return activation_forward_cuda(x, activation, amax);
   const std::int64_t width = activation.gated ? x.size(1) / 2 : x.size(1);
   at::Tensor y = evaluate(x.narrow(1, 0, width).to(at::kFloat), activation.kind).value;
   if (activation.gated) {
@@ -98,7 +99,7 @@ at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& 
                                const Activation& activation, const at::Tensor& recomputed_output) {
   at::Tensor dx = at::empty_like(x, at::MemoryFormat::Contiguous);
   if (x.is_cuda()) {
-    activation_backward_cuda(grad_output, x, activation, dx, recomputed_output);
+    activation_backward_cuda(grad_output, x, activation, dx, recomputed_output, {});
   } else {
     write_gradients(grad_output, x, activation, dx, recomputed_output);
   }
@@ -106,10 +107,11 @@ at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& 
 }
 
 void activation_backward_in_place(const at::Tensor& grad_output, const at::Tensor& x,
-                                  const Activation& activation, bool recomputes_output) {
+                                  const Activation& activation, bool recomputes_output,
+                                  const at::Tensor& amax) {
   const at::Tensor y = recomputes_output ? grad_output : at::Tensor();
   if (x.is_cuda()) {
-    activation_backward_cuda(grad_output, x, activation, x, y);
+    activation_backward_cuda(grad_output, x, activation, x, y, amax);
   } else {
     write_gradients(grad_output, x, activation, x, y);
   }

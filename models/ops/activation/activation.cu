@@ -6,6 +6,7 @@
 #include "models/ops/cuda/divisor.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
+#include "models/ops/fp8/amax.cuh"
 
 namespace packtrain {
 namespace {
@@ -37,7 +38,7 @@ __device__ RowOffsets place_of(const ActivationArguments& a, const device::Divis
 
 template <ActivationKind kKind, bool kGated, typename T, int N>
 __device__ void forward(const ActivationArguments& a, const Operands<T, N>& in,
-                        const RowOffsets& at) {
+                        const RowOffsets& at, std::uint32_t& amax) {
   float z[N];
   float up[N];
   device::unpack(in.gate, z);
@@ -47,12 +48,13 @@ __device__ void forward(const ActivationArguments& a, const Operands<T, N>& in,
     z[i] = device::evaluate<kKind>(z[i]).value;
     if constexpr (kGated) z[i] *= device::evaluate_up<kKind>(up[i]).value;
   }
+  if (a.amax != nullptr) amax = device::largest_magnitude(z, amax);
   device::store(z, static_cast<T*>(a.output) + at.output);
 }
 
 template <ActivationKind kKind, bool kGated, typename T, int N>
 __device__ void backward(const ActivationArguments& a, const Operands<T, N>& in,
-                         const RowOffsets& at) {
+                         const RowOffsets& at, std::uint32_t& amax) {
   float z[N];
   float up[N];
   float g[N];
@@ -67,6 +69,10 @@ __device__ void backward(const ActivationArguments& a, const Operands<T, N>& in,
     y[i] = kGated ? f.value * u.value : f.value;
     z[i] = kGated ? f.slope * u.value * g[i] : f.slope * g[i];
     up[i] = f.value * g[i] * u.slope;
+  }
+  if (a.amax != nullptr) {
+    amax = device::largest_magnitude(z, amax);
+    if constexpr (kGated) amax = device::largest_magnitude(up, amax);
   }
   T* dx = static_cast<T*>(a.output) + at.input;
   device::store(z, dx);
@@ -95,15 +101,18 @@ __global__ void __launch_bounds__(kThreads)
           device::load_vec<N>(static_cast<const T*>(a.grad_output) + places[r].output);
     }
   }
+  std::uint32_t amax = 0;
 #pragma unroll
   for (int r = 0; r < kRuns<kGated>; ++r) {
     if (first + r * kThreads >= num_vectors) continue;
     if constexpr (kBackward) {
-      backward<kKind, kGated>(a, operands[r], places[r]);
+      backward<kKind, kGated>(a, operands[r], places[r], amax);
     } else {
-      forward<kKind, kGated>(a, operands[r], places[r]);
+      forward<kKind, kGated>(a, operands[r], places[r], amax);
     }
   }
+  if (a.amax == nullptr) return;
+  device::enter_amax<T>(amax, threadIdx.x, blockIdx.x * (kThreads / 32) + threadIdx.x / 32, a.amax);
 }
 
 template <ActivationKind kKind, bool kGated, typename T, int N>

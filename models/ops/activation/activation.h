@@ -22,21 +22,25 @@
 
 namespace packtrain {
 
-at::Tensor activation_forward(const at::Tensor& x, const Activation& activation);
+// Also writes the amax of y to `amax` (make_fp8_amax() in ops/fp8/fp8.h), when it is defined.
+at::Tensor activation_forward(const at::Tensor& x, const Activation& activation,
+                              const at::Tensor& amax = {});
 // Returns dx. Writes y to `recomputed_output` [T, I] when it is defined.
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const Activation& activation,
                                const at::Tensor& recomputed_output = {});
 // The same in the memory of its inputs, contiguous: dx replaces x. With `recomputes_output`, y
-// replaces grad_output.
+// replaces grad_output. Also writes the amax of dx to `amax`, when it is defined.
 void activation_backward_in_place(const at::Tensor& grad_output, const at::Tensor& x,
-                                  const Activation& activation, bool recomputes_output);
+                                  const Activation& activation, bool recomputes_output,
+                                  const at::Tensor& amax = {});
 
 // On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
-at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation);
+at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation,
+                                   const at::Tensor& amax);
 // `dx` may be x, and `recomputed_output`, when it is defined, grad_output.
 void activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                               const Activation& activation, const at::Tensor& dx,
-                              const at::Tensor& recomputed_output);
+                              const at::Tensor& recomputed_output, const at::Tensor& amax);
 
 }  // namespace packtrain

@@ -8,21 +8,26 @@
 namespace packtrain {
 namespace {
 
-ActivationArguments arguments_of(const at::Tensor& x, const Activation& activation) {
+ActivationArguments arguments_of(const at::Tensor& x, const Activation& activation,
+                                 const at::Tensor& amax) {
   ActivationArguments arguments;
   arguments.x = x.const_data_ptr();
   arguments.num_rows = x.size(0);
   arguments.inner = activation.gated ? x.size(1) / 2 : x.size(1);
   arguments.activation = activation;
+  if (amax.defined()) {
+    arguments.amax = reinterpret_cast<std::uint32_t*>(amax.data_ptr<std::int32_t>());
+  }
   arguments.dtype = float_type_of(x, "activation");
   return arguments;
 }
 
 }  // namespace
 
-at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation) {
+at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activation,
+                                   const at::Tensor& amax) {
   const at::Tensor in = x.contiguous();
-  ActivationArguments arguments = arguments_of(in, activation);
+  ActivationArguments arguments = arguments_of(in, activation, amax);
   at::Tensor y = at::empty({arguments.num_rows, arguments.inner}, in.options());
   arguments.output = y.data_ptr();
   launch_activation(arguments, current_stream(in));
@@ -31,10 +36,10 @@ at::Tensor activation_forward_cuda(const at::Tensor& x, const Activation& activa
 
 void activation_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                               const Activation& activation, const at::Tensor& dx,
-                              const at::Tensor& recomputed_output) {
+                              const at::Tensor& recomputed_output, const at::Tensor& amax) {
   const at::Tensor in = x.contiguous();
   const at::Tensor grad = grad_output.contiguous();
-  ActivationArguments arguments = arguments_of(in, activation);
+  ActivationArguments arguments = arguments_of(in, activation, amax);
   arguments.grad_output = grad.const_data_ptr();
   arguments.output = dx.data_ptr();
   if (recomputed_output.defined()) arguments.recomputed_output = recomputed_output.data_ptr();

@@ -12,6 +12,7 @@ struct ActivationArguments {
   const void* grad_output = nullptr;  // [num_rows, inner]; null: forward
   void* output = nullptr;             // forward [num_rows, inner], backward shaped as x
   void* recomputed_output = nullptr;  // backward: [num_rows, inner] or null
+  std::uint32_t* amax = nullptr;      // [kFp8AmaxSlots] of the output (ops/fp8), or null
   std::int64_t num_rows = 0;
   std::int64_t inner = 0;
   Activation activation;

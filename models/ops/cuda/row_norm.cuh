@@ -5,6 +5,7 @@
 
 #include "models/ops/cuda/row_norm_launch.h"
 #include "models/ops/cuda/vector.cuh"
+#include "models/ops/fp8/amax.cuh"
 
 namespace packtrain::device {
 
@@ -102,10 +103,13 @@ __device__ RowStatistics statistics_of(Vec<T, N> (&x)[V], const Share<N>& share,
   return {mean[0], rsqrtf(square[0] / count + epsilon)};
 }
 
-// Writes y. `weight` points to global or shared memory.
+// Writes y and returns its largest magnitude, if that is wanted. `weight` points to global or
+// shared memory.
 template <typename T, int N, int V>
-__device__ void write_output(const NormArguments& a, const Vec<T, N> (&x)[V], const T* weight,
-                             const RowStatistics& row, const Share<N>& share, T* to) {
+__device__ std::uint32_t write_output(const NormArguments& a, const Vec<T, N> (&x)[V],
+                                      const T* weight, const RowStatistics& row,
+                                      const Share<N>& share, T* to) {
+  std::uint32_t amax = 0;
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     if (!share.holds(v)) continue;
@@ -119,8 +123,10 @@ __device__ void write_output(const NormArguments& a, const Vec<T, N> (&x)[V], co
     for (int i = 0; i < N; ++i) {
       values[i] = (values[i] - row.mean) * row.inverse * (w[i] + a.weight_offset) + b[i];
     }
+    if (a.amax != nullptr) amax = largest_magnitude(values, amax);
     store(values, to + share.column(v));
   }
+  return amax;
 }
 
 template <typename T, int N, int V, bool kCentered>
@@ -135,8 +141,11 @@ __global__ void __launch_bounds__(kNormMaxThreads, 2) norm_forward_kernel(const 
     a.inverse[row] = statistics.inverse;
     if constexpr (kCentered) a.mean[row] = statistics.mean;
   }
-  write_output(a, x, static_cast<const T*>(a.weight), statistics, share,
-               static_cast<T*>(a.output) + offset);
+  const std::uint32_t amax = write_output(a, x, static_cast<const T*>(a.weight), statistics, share,
+                                          static_cast<T*>(a.output) + offset);
+  if (a.amax == nullptr) return;
+  const std::uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
+  enter_amax<T>(amax, thread, blockIdx.x * (blockDim.x * blockDim.y / 32) + thread / 32, a.amax);
 }
 
 }  // namespace packtrain::device

@@ -17,8 +17,9 @@ struct NormArguments {
   void* recomputed_output = nullptr;  // backward: y, or null
   float* mean = nullptr;              // [num_rows], LayerNorm only; forward writes, backward reads
   float* inverse = nullptr;           // [num_rows] 1 / rms, or 1 / standard deviation
-  float* partials = nullptr;  // backward: [norm_backward_blocks(), 1 or (LayerNorm) 2, hidden]
-                              // partial sums of dw, db; null: not wanted
+  float* partials = nullptr;      // backward: [norm_backward_blocks(), 1 or (LayerNorm) 2, hidden]
+                                  // partial sums of dw, db; null: not wanted
+  std::uint32_t* amax = nullptr;  // forward: [kFp8AmaxSlots] of y (ops/fp8), or null
   std::int64_t num_rows = 0;
   std::int64_t hidden = 0;
   std::int64_t row_stride = 0;  // elements from a row to the next one, at least hidden

@@ -24,8 +24,8 @@ __device__ float squares(const T* row, std::int64_t c, float mean) {
 }
 
 template <int N, typename T>
-__device__ void store_output_vec(const NormArguments& a, const T* x, std::int64_t c,
-                                 const RowStatistics& row, T* y) {
+__device__ std::uint32_t store_output_vec(const NormArguments& a, const T* x, std::int64_t c,
+                                          const RowStatistics& row, T* y) {
   float values[N];
   float w[N];
   float b[N] = {};
@@ -37,6 +37,7 @@ __device__ void store_output_vec(const NormArguments& a, const T* x, std::int64_
     values[i] = (values[i] - row.mean) * row.inverse * (w[i] + a.weight_offset) + b[i];
   }
   store(values, y + c);
+  return a.amax != nullptr ? largest_magnitude(values, 0) : 0;
 }
 
 template <typename T, int N, bool kCentered>
@@ -64,9 +65,12 @@ __global__ void __launch_bounds__(kWideThreads) wide_norm_forward_kernel(const N
     a.inverse[row] = statistics.inverse;
     if constexpr (kCentered) a.mean[row] = statistics.mean;
   }
+  std::uint32_t amax = 0;
   for_each_vec<T, N>(a.hidden, [&](std::int64_t c) {
-    store_output_vec<N>(a, x, c, statistics, static_cast<T*>(a.output) + offset);
+    amax = max(amax, store_output_vec<N>(a, x, c, statistics, static_cast<T*>(a.output) + offset));
   });
+  if (a.amax == nullptr) return;
+  enter_amax<T>(amax, threadIdx.x, blockIdx.x * (kWideThreads / 32) + threadIdx.x / 32, a.amax);
 }
 
 // The values that backward needs of a vector.

@@ -24,8 +24,9 @@ at::Tensor output_of(const at::Tensor& normalized, const Parameter& weight, cons
 }  // namespace
 
 LayerNormOutput layer_norm_forward(const at::Tensor& x, const Parameter& weight,
-                                   const Parameter* bias, const LayerNormOptions& options) {
-  if (x.is_cuda()) return layer_norm_forward_cuda(x, weight, bias, options);
+                                   const Parameter* bias, const LayerNormOptions& options,
+                                   const at::Tensor& amax) {
+  if (x.is_cuda()) return layer_norm_forward_cuda(x, weight, bias, options, amax);
   const at::Tensor wide = x.to(at::kFloat);
   at::Tensor mean = row_mean(wide);
   const at::Tensor centered = at::sub(wide, mean);

@@ -25,9 +25,11 @@ struct LayerNormOutput {
   at::Tensor inverse_deviation;  // float32 [T, 1], for backward
 };
 
-// `bias` may be null.
+// `bias` may be null. Also writes the amax of y to `amax` (make_fp8_amax() in ops/fp8/fp8.h), when
+// it is defined.
 LayerNormOutput layer_norm_forward(const at::Tensor& x, const Parameter& weight,
-                                   const Parameter* bias, const LayerNormOptions& options);
+                                   const Parameter* bias, const LayerNormOptions& options,
+                                   const at::Tensor& amax = {});
 // Writes dw and db. Returns dx, plus grad_residual when it is defined. Writes y to
 // `recomputed_output` [T, H] when it is defined.
 at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
@@ -38,7 +40,8 @@ at::Tensor layer_norm_backward(const at::Tensor& grad_output, const at::Tensor& 
 
 // On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
 LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
-                                        const Parameter* bias, const LayerNormOptions& options);
+                                        const Parameter* bias, const LayerNormOptions& options,
+                                        const at::Tensor& amax);
 at::Tensor layer_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                     const at::Tensor& mean, const at::Tensor& inverse_deviation,
                                     const Parameter& weight, const Parameter* bias,

@@ -45,13 +45,17 @@ void launch_backward(NormArguments& arguments, const at::Tensor& x, const Parame
 }  // namespace
 
 LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
-                                        const Parameter* bias, const LayerNormOptions& options) {
+                                        const Parameter* bias, const LayerNormOptions& options,
+                                        const at::Tensor& amax) {
   const at::Tensor in = x.contiguous();
   const at::TensorOptions wide = in.options().dtype(at::kFloat);
   LayerNormOutput output{at::empty_like(in), at::empty({in.size(0), 1}, wide),
                          at::empty({in.size(0), 1}, wide)};
   NormArguments arguments = arguments_of(in, weight, bias);
   arguments.output = output.y.data_ptr();
+  if (amax.defined()) {
+    arguments.amax = reinterpret_cast<std::uint32_t*>(amax.data_ptr<std::int32_t>());
+  }
   arguments.mean = output.mean.data_ptr<float>();
   arguments.inverse = output.inverse_deviation.data_ptr<float>();
   arguments.epsilon = static_cast<float>(options.epsilon);

@@ -20,9 +20,14 @@ constexpr std::int64_t kNearFactor = 2;  // in tokens
 constexpr std::size_t kMaxNear = 4;      // choices
 
 // The sizes of weights are fixed by the model. The other dimension is tokens: rows of the output,
-// or the summed dimension of weight gradients, whose left matrix is transposed.
-std::int64_t& tokens_of(std::int64_t& rows, std::int64_t& inner, bool left_transposed) {
-  return left_transposed ? inner : rows;
+// or the summed dimension of weight gradients.
+std::int64_t& tokens_of(std::int64_t& rows, std::int64_t& inner, bool sums_tokens) {
+  return sums_tokens ? inner : rows;
+}
+
+// The stride of an operand, or 0 where it changes with the number of tokens: its rows are tokens.
+std::int64_t fixed_stride(const GemmCall& call, const GemmMatrix& matrix, bool has_inner_rows) {
+  return call.sums_tokens && has_inner_rows ? 0 : matrix.stride;
 }
 
 bool adds_to_output(const GemmCall& call) {
@@ -47,8 +52,9 @@ std::vector<cublasLtMatmulAlgo_t> candidates_of(cublasLtHandle_t handle, GemmCal
                                                 const GemmWorkspace& workspace, bool of_bucket,
                                                 int max_candidates) {
   if (of_bucket) {
-    std::int64_t& tokens = tokens_of(call.rows, call.inner, call.left.transposed);
+    std::int64_t& tokens = tokens_of(call.rows, call.inner, call.sums_tokens);
     tokens = token_bucket(tokens);
+    if (!call.left.transposed) call.left.stride = std::max(call.left.stride, call.inner);
     if (call.right.transposed) call.right.stride = std::max(call.right.stride, call.inner);
   }
   auto candidates = GemmDescriptors(call).candidates(handle, workspace.bytes, max_candidates);
@@ -76,8 +82,8 @@ std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCa
   Key key{call.rows,
           call.columns,
           call.inner,
-          call.left.stride,
-          call.right.stride,
+          fixed_stride(call, call.left, !call.left.transposed),
+          fixed_stride(call, call.right, call.right.transposed),
           addend ? call.addend.stride : 0,
           call.out.stride,
           address_alignment(call.left.data),
@@ -88,9 +94,12 @@ std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCa
           call.right.transposed,
           call.bias != nullptr,
           timing.enabled,
-          call.input_dtype,
-          call.output_dtype};
-  const std::int64_t tokens = std::exchange(tokens_of(key.rows, key.inner, key.left_transposed), 0);
+          call.sums_tokens,
+          call.fast_accumulation,
+          call.left.dtype,
+          call.right.dtype,
+          call.out.dtype};
+  const std::int64_t tokens = std::exchange(tokens_of(key.rows, key.inner, key.sums_tokens), 0);
   return {key, token_bucket(tokens)};
 }
 

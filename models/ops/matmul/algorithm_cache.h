@@ -33,8 +33,8 @@ class AlgorithmCache {
     std::int64_t rows, columns, inner;
     std::int64_t left_stride, right_stride, addend_stride, out_stride;
     std::size_t left_alignment, right_alignment, addend_alignment, out_alignment;
-    bool left_transposed, right_transposed, bias, timed;
-    DataType input_dtype, output_dtype;
+    bool left_transposed, right_transposed, bias, timed, sums_tokens, fast_accumulation;
+    DataType left_dtype, right_dtype, output_dtype;
     auto operator<=>(const Key&) const = default;
   };
 

@@ -8,19 +8,41 @@ namespace packtrain {
 namespace {
 
 cudaDataType_t data_type(DataType type) {
-  return type == DataType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F;
+  switch (type) {
+    case DataType::kBFloat16:
+      return CUDA_R_16BF;
+    case DataType::kFloat8E4M3:
+      return CUDA_R_8F_E4M3;
+    case DataType::kFloat8E5M2:
+      return CUDA_R_8F_E5M2;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+const char* name_of(DataType type) {
+  switch (type) {
+    case DataType::kBFloat16:
+      return "bfloat16";
+    case DataType::kFloat8E4M3:
+      return "e4m3";
+    case DataType::kFloat8E5M2:
+      return "e5m2";
+    default:
+      return "float32";
+  }
 }
 
 // Describes a row-major [rows, columns] matrix as the column-major [columns, rows] matrix that has
 // the same memory.
 cublasLtMatrixLayoutOpaque_t layout_of(const GemmMatrix& matrix, std::int64_t rows,
-                                       std::int64_t columns, DataType type) {
+                                       std::int64_t columns) {
   cublasLtMatrixLayoutOpaque_t layout;
   if (matrix.transposed) std::swap(rows, columns);
-  check_cublas(
-      cublasLtMatrixLayoutInit(&layout, data_type(type), static_cast<std::uint64_t>(columns),
-                               static_cast<std::uint64_t>(rows), matrix.stride),
-      "cublasLtMatrixLayoutInit");
+  check_cublas(cublasLtMatrixLayoutInit(&layout, data_type(matrix.dtype),
+                                        static_cast<std::uint64_t>(columns),
+                                        static_cast<std::uint64_t>(rows), matrix.stride),
+               "cublasLtMatrixLayoutInit");
   return layout;
 }
 
@@ -42,21 +64,21 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference,
 }  // namespace
 
 std::string GemmCall::text() const {
-  const auto name = [](DataType type) {
-    return type == DataType::kBFloat16 ? "bfloat16" : "float32";
-  };
+  const std::string inputs =
+      left.dtype == right.dtype ? name_of(left.dtype)
+                                : fmt::format("{} x {}", name_of(left.dtype), name_of(right.dtype));
   return fmt::format("[{}, {}]{} x [{}, {}]{}{}{}, {} -> {}", rows, inner,
                      left.transposed ? "^T" : "", inner, columns, right.transposed ? "^T" : "",
                      addend.data != nullptr ? " + addend" : "", bias != nullptr ? " + bias" : "",
-                     name(input_dtype), name(output_dtype));
+                     inputs, name_of(out.dtype));
 }
 
 GemmDescriptors::GemmDescriptors(const GemmCall& call)
-    : left_(layout_of(call.left, call.rows, call.inner, call.input_dtype)),
-      right_(layout_of(call.right, call.inner, call.columns, call.input_dtype)),
-      addend_(layout_of(call.addend.data != nullptr ? call.addend : call.out, call.rows,
-                        call.columns, call.output_dtype)),
-      out_(layout_of(call.out, call.rows, call.columns, call.output_dtype)),
+    : left_(layout_of(call.left, call.rows, call.inner)),
+      right_(layout_of(call.right, call.inner, call.columns)),
+      addend_(
+          layout_of(call.addend.data != nullptr ? call.addend : call.out, call.rows, call.columns)),
+      out_(layout_of(call.out, call.rows, call.columns)),
       alignments_{address_alignment(call.left.data), address_alignment(call.right.data),
                   address_alignment(call.addend.data != nullptr ? call.addend.data : call.out.data),
                   address_alignment(call.out.data)} {
@@ -71,6 +93,11 @@ GemmDescriptors::GemmDescriptors(const GemmCall& call)
     set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
   }
+  if (call.left.scale == nullptr) return;
+  set(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.right.scale);
+  set(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, call.left.scale);
+  set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM,
+      static_cast<std::int8_t>(call.fast_accumulation ? 1 : 0));
 }
 
 std::vector<cublasLtMatmulAlgo_t> GemmDescriptors::candidates(cublasLtHandle_t handle,

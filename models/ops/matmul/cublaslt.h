@@ -17,6 +17,8 @@ struct GemmMatrix {
   const void* data = nullptr;
   std::int64_t stride = 0;
   bool transposed = false;
+  DataType dtype = DataType::kFloat32;  // kBFloat16, kFloat32, or an 8-bit float of an operand
+  const float* scale = nullptr;         // on the device, of an operand of 8-bit floats
 };
 
 // out = scale left right (+ addend) (+ bias), all row-major: left [rows, inner], right [inner,
@@ -31,9 +33,8 @@ struct GemmCall {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t inner = 0;
-  // kBFloat16 or kFloat32.
-  DataType input_dtype = DataType::kFloat32;
-  DataType output_dtype = DataType::kFloat32;
+  bool sums_tokens = false;        // tokens are the inner dimension, otherwise the rows
+  bool fast_accumulation = false;  // of 8-bit floats
 
   void* out_data() const { return const_cast<void*>(out.data); }
   // For example "[2, 3] x [3, 4], bfloat16 -> float32".

@@ -6,6 +6,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "framework/core/error.h"
@@ -34,6 +35,20 @@ bool has_unit_rows(const at::Tensor& x) {
   return (x.size(1) <= 1 || x.stride(1) == 1) && (x.size(0) <= 1 || x.stride(0) >= x.size(1));
 }
 
+void check_terms(const at::Tensor& out, const GemmTerms& terms, const auto& require) {
+  const at::ScalarType output = out.scalar_type();
+  if (terms.addend.defined()) {
+    require(is_matrix_of(terms.addend, out.size(0), out.size(1)) &&
+                terms.addend.scalar_type() == output && has_unit_rows(terms.addend),
+            "an addend of out's shape and dtype, rows of stride 1");
+  }
+  if (terms.bias.defined()) {
+    require(terms.bias.dim() == 1 && terms.bias.size(0) == out.size(1) &&
+                terms.bias.scalar_type() == output && terms.bias.is_contiguous(),
+            "a contiguous bias [N] of out's dtype");
+  }
+}
+
 void check(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
            const GemmTerms& terms) {
   const auto require = [&](bool condition, const char* wanted) {
@@ -47,19 +62,44 @@ void check(const at::Tensor& out, const at::Tensor& left, const at::Tensor& righ
               (output == input || (input == at::kBFloat16 && output == at::kFloat)) &&
               (input == at::kBFloat16 || input == at::kFloat),
           "bfloat16 x bfloat16 -> bfloat16 or float32, or float32 x float32 -> float32");
-  if (terms.addend.defined()) {
-    require(is_matrix_of(terms.addend, out.size(0), out.size(1)) &&
-                terms.addend.scalar_type() == output && has_unit_rows(terms.addend),
-            "an addend of out's shape and dtype, rows of stride 1");
-  }
-  if (terms.bias.defined()) {
-    require(terms.bias.dim() == 1 && terms.bias.size(0) == out.size(1) &&
-                terms.bias.scalar_type() == output && terms.bias.is_contiguous(),
-            "a contiguous bias [N] of out's dtype");
-  }
+  check_terms(out, terms, require);
   require(has_unit_rows(out) && (has_unit_rows(left) || has_unit_rows(left.t())) &&
               (has_unit_rows(right) || has_unit_rows(right.t())),
           "rows of stride 1 (left and right: rows or columns)");
+}
+
+// cuBLASLt supports no other alignment of scales.
+bool is_aligned(const at::Tensor& scale) {
+  constexpr std::uintptr_t kBytes = 16;
+  return reinterpret_cast<std::uintptr_t>(scale.const_data_ptr()) % kBytes == 0;
+}
+
+bool is_fp8(const Fp8Operand& operand) {
+  const at::Tensor& codes = operand.codes;
+  return codes.dim() == 2 && codes.is_contiguous() &&
+         (codes.scalar_type() == at::kFloat8_e4m3fn || codes.scalar_type() == at::kFloat8_e5m2) &&
+         operand.scale.scalar_type() == at::kFloat && is_aligned(operand.scale);
+}
+
+void check_fp8(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
+               const GemmTerms& terms) {
+  const auto require = [&](bool condition, const char* wanted) {
+    if (!condition) reject_operands(wanted, out, left.codes, right.codes, terms);
+  };
+  require(is_fp8(left) && is_fp8(right) &&
+              (left.codes.scalar_type() == at::kFloat8_e4m3fn ||
+               right.codes.scalar_type() == at::kFloat8_e4m3fn),
+          "contiguous matrices of 8-bit floats with 16-byte aligned scales, one of e4m3");
+  require(left.codes.size(1) == right.codes.size(1) &&
+              is_matrix_of(out, left.codes.size(0), right.codes.size(0)),
+          "[M, K] x [N, K]^T -> [M, N]");
+  constexpr std::int64_t kWhole = 16;
+  require(left.codes.size(1) % kWhole == 0 && right.codes.size(0) % kWhole == 0,
+          "K and N that are multiples of 16");
+  const bool is_float = out.scalar_type() == at::kFloat || out.scalar_type() == at::kBFloat16;
+  require(is_float && has_unit_rows(out) && terms.scale == 1,
+          "an output of float32 or bfloat16 with rows of stride 1, and no scale");
+  check_terms(out, terms, require);
 }
 
 // Handles an empty output or an empty sum.
@@ -70,6 +110,12 @@ void without_product(const at::Tensor& out, const GemmTerms& terms) {
     out.copy_(terms.addend);
   }
   if (terms.bias.defined()) out.add_(terms.bias);
+}
+
+void write_sum(const at::Tensor& out, at::Tensor& sum, const GemmTerms& terms) {
+  if (terms.addend.defined()) sum.add_(terms.addend);
+  if (terms.bias.defined()) sum.add_(terms.bias);
+  out.copy_(sum);
 }
 
 // Computes in float32 and rounds once. GEMMs of one dtype without a bias or a scale use libtorch's
@@ -87,9 +133,15 @@ void gemm_cpu(const at::Tensor& out, const at::Tensor& left, const at::Tensor& r
   }
   at::Tensor sum = at::mm(left.to(at::kFloat), right.to(at::kFloat));
   if (terms.scale != 1) sum.mul_(terms.scale);
-  if (terms.addend.defined()) sum.add_(terms.addend);
-  if (terms.bias.defined()) sum.add_(terms.bias);
-  target.copy_(sum);
+  write_sum(out, sum, terms);
+}
+
+// The scales are powers of two, so that they round nothing.
+void fp8_gemm_cpu(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
+                  const GemmTerms& terms) {
+  at::Tensor sum = at::mm(left.codes.to(at::kFloat), right.codes.to(at::kFloat).t());
+  sum.mul_(left.scale[0]).mul_(right.scale[0]);
+  write_sum(out, sum, terms);
 }
 
 }  // namespace
@@ -103,6 +155,18 @@ void gemm_out(const at::Tensor& out, const at::Tensor& left, const at::Tensor& r
     gemm_cuda(out, left, right, terms, timing);
   } else {
     gemm_cpu(out, left, right, terms);
+  }
+}
+
+void fp8_gemm_out(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
+                  const GemmTerms& terms, const Fp8Gemm& options, const GemmTiming& timing) {
+  check_fp8(out, left, right, terms);
+  if (left.codes.numel() == 0 || right.codes.numel() == 0) {
+    without_product(out, terms);
+  } else if (out.is_cuda()) {
+    fp8_gemm_cuda(out, left, right, terms, options, timing);
+  } else {
+    fp8_gemm_cpu(out, left, right, terms);
   }
 }
 

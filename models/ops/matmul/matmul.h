@@ -35,6 +35,23 @@ void gemm_out(const at::Tensor& out, const at::Tensor& left, const at::Tensor& r
 at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms& terms,
                 const GemmTiming& timing);
 
+// A matrix of 8-bit floats (models/ops/fp8).
+struct Fp8Operand {
+  at::Tensor codes;  // float8 e4m3fn or e5m2 [M, K], contiguous
+  at::Tensor scale;  // float32 [2] on the device, 16-byte aligned: codes stand for code * scale[0]
+};
+
+struct Fp8Gemm {
+  bool fast_accumulation = false;  // sums of fewer bits on Hopper
+  bool sums_tokens = false;        // K is a number of tokens, otherwise M is
+};
+
+// out [M, N] = left right^T + addend + bias, for left [M, K] and right [N, K]. `out` is float32 or
+// bfloat16. K and N are multiples of 16, and one operand at least is e4m3. The scale of `terms` is
+// 1. Throws Error(kInternal) as gemm_out() does.
+void fp8_gemm_out(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
+                  const GemmTerms& terms, const Fp8Gemm& options, const GemmTiming& timing);
+
 // A timing that from now on takes at most this fraction of the time.
 GemmTiming limited_gemm_timing(double share);
 // GEMMs whose algorithm was timed in this process so far; 0 on the CPU.
@@ -44,6 +61,9 @@ std::int64_t num_timed_matmuls();
 // gemm_out of checked, non-empty tensors on CUDA.
 void gemm_cuda(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right,
                const GemmTerms& terms, const GemmTiming& timing);
+// fp8_gemm_out of checked, non-empty tensors on CUDA.
+void fp8_gemm_cuda(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
+                   const GemmTerms& terms, const Fp8Gemm& options, const GemmTiming& timing);
 // Seconds that this process has spent on timing so far.
 double gemm_timing_seconds_cuda();
 

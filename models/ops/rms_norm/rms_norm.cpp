@@ -29,8 +29,8 @@ void require_same_rows(const at::Tensor& x, const at::Tensor& other, const char*
 }  // namespace
 
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
-                               const RmsNormOptions& options) {
-  if (x.is_cuda()) return rms_norm_forward_cuda(x, weight, options);
+                               const RmsNormOptions& options, const at::Tensor& amax) {
+  if (x.is_cuda()) return rms_norm_forward_cuda(x, weight, options, amax);
   const at::Tensor wide = x.to(at::kFloat);
   at::Tensor inverse_rms = at::mul(wide, wide)
                                .mean(at::IntArrayRef{-1}, /*keepdim=*/true)

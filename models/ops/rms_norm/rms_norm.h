@@ -25,8 +25,9 @@ struct RmsNormOutput {
   at::Tensor inverse_rms;  // float32 [T, 1], for backward
 };
 
+// Also writes the amax of y to `amax` (make_fp8_amax() in ops/fp8/fp8.h), when it is defined.
 RmsNormOutput rms_norm_forward(const at::Tensor& x, const Parameter& weight,
-                               const RmsNormOptions& options);
+                               const RmsNormOptions& options, const at::Tensor& amax = {});
 // Writes dw. Returns dx, plus grad_residual when it is defined. Writes y to `recomputed_output` [T,
 // H] when it is defined.
 at::Tensor rms_norm_backward(const at::Tensor& grad_output, const at::Tensor& x,
@@ -47,7 +48,7 @@ void rms_norm_backward_(const at::Tensor& grad, const at::Tensor& x, const at::T
 
 // On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
 RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
-                                    const RmsNormOptions& options);
+                                    const RmsNormOptions& options, const at::Tensor& amax);
 at::Tensor rms_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                   const at::Tensor& inverse_rms, const Parameter& weight,
                                   const RmsNormOptions& options, const at::Tensor& grad_residual,

@@ -48,11 +48,14 @@ void launch_backward(NormArguments& arguments, const at::Tensor& x, const Parame
 }  // namespace
 
 RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight,
-                                    const RmsNormOptions& options) {
+                                    const RmsNormOptions& options, const at::Tensor& amax) {
   const at::Tensor in = x.contiguous();
   RmsNormOutput output{at::empty_like(in), empty_statistics(in)};
   NormArguments arguments = arguments_of(in, weight, options);
   arguments.output = output.y.data_ptr();
+  if (amax.defined()) {
+    arguments.amax = reinterpret_cast<std::uint32_t*>(amax.data_ptr<std::int32_t>());
+  }
   arguments.inverse = output.inverse_rms.data_ptr<float>();
   launch_rms_norm(arguments, current_stream(in));
   return output;

@@ -34,11 +34,13 @@ ncclDataType_t nccl_type(DataType type) {
       return ncclFloat32;
     case DataType::kFloat64:
       return ncclFloat64;
+    case DataType::kFloat8E4M3:
+    case DataType::kFloat8E5M2:
     case DataType::kInt16:
     case DataType::kBool:
       break;
   }
-  throw Error(ErrorCategory::kInternal, "the nccl backend has no int16 and no bool");
+  throw Error(ErrorCategory::kInternal, "the nccl backend has no int16, bool and 8-bit floats");
 }
 
 ncclRedOp_t nccl_op(ReduceOp op) {

@@ -1,0 +1,27 @@
+// Replaces the CUDA operators of 8-bit floats in a build without CUDA.
+#include "models/ops/cuda/not_built.h"
+#include "models/ops/fp8/fp8.h"
+#include "models/ops/matmul/matmul.h"
+
+namespace packtrain {
+
+void fp8_gemm_cuda(const at::Tensor& /*out*/, const Fp8Operand& /*left*/,
+                   const Fp8Operand& /*right*/, const GemmTerms& /*terms*/,
+                   const Fp8Gemm& /*options*/, const GemmTiming& /*timing*/) {
+  throw_cuda_not_built("fp8_gemm");
+}
+
+void fp8_cast_cuda(const at::Tensor& /*x*/, const at::Tensor& /*scale*/, const Fp8Cast& /*cast*/,
+                   const Fp8Copies& /*copies*/) {
+  throw_cuda_not_built("fp8_cast");
+}
+
+at::Tensor make_fp8_amax_cuda(const at::Tensor& /*x*/) {
+  throw_cuda_not_built("fp8_amax");
+}
+
+void check_fp8_device_cuda(at::Device /*device*/) {
+  throw_cuda_not_built("fp8");
+}
+
+}  // namespace packtrain
