@@ -11,6 +11,7 @@
 #include "framework/config/check_messages.h"
 #include "framework/config/load.h"
 #include "framework/config/objective_checks.h"
+#include "framework/config/precision_checks.h"
 #include "framework/core/error.h"
 
 namespace packtrain {
@@ -132,26 +133,6 @@ void check_warmup(const Config& config, const SettingPlaces& places) {
              "Lower schedule.warmup_steps.");
 }
 
-void check_precision(const PrecisionSection& precision, const SettingPlaces& places) {
-  const bool rounds =
-      precision.compute == Precision::kFloat32 && precision.reduce == Precision::kBFloat16;
-  if (!rounds) return;
-  fail_check(
-      fmt::format("{}, but {}: gradients computed in fp32 would be rounded to bf16 on the wire",
-                  stated("precision.compute", "fp32", places),
-                  stated("precision.reduce", "bf16", places)),
-      "Set precision.reduce: fp32, or precision.compute: bf16.");
-}
-
-void check_deterministic(const Config& config, const SettingPlaces& places) {
-  if (!config.precision.deterministic || config.batch.cost != CostSource::kMeasured) return;
-  fail_check(
-      fmt::format("{}, but {}: measured times differ from run to run, and so would the batches",
-                  stated("precision.deterministic", true, places),
-                  stated("batch.cost", "measured", places)),
-      "Set batch.cost: flops, or precision.deterministic: false.");
-}
-
 void check_resident_embeddings(const ParallelSection& parallel, const SettingPlaces& places) {
   if (parallel.resident_embeddings || parallel.zero_stage == 3) return;
   fail_check(fmt::format("{}, but {} keeps all weights gathered",
@@ -242,8 +223,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_batch_size(config.batch, places);
   check_strategy(config, places);
   check_warmup(config, places);
-  check_precision(config.precision, places);
-  check_deterministic(config, places);
+  check_precision(config, places);
   check_resident_embeddings(config.parallel, places);
   check_evaluation(config, places);
   check_early_stopping(config, places);

@@ -11,10 +11,10 @@
 #include "framework/config/adapter_section.h"
 #include "framework/config/fault_section.h"
 #include "framework/config/objective_section.h"
+#include "framework/config/precision_section.h"
 #include "framework/config/recompute.h"
 #include "framework/config/strategy.h"
 #include "framework/core/backend.h"
-#include "framework/core/data_type.h"
 
 namespace packtrain {
 
@@ -27,10 +27,6 @@ enum class Normalize { kTokens, kExamples };
 enum class ScheduleKind { kCosine, kLinear, kConstant, kWarmupStableDecay, kInverseSqrt };
 // Shape of the decay at the end of warmup_stable_decay.
 enum class DecayShape { kLinear, kCosine, kOneMinusSqrt };
-enum class Precision { kFloat32, kBFloat16 };
-constexpr DataType data_type(Precision precision) {
-  return precision == Precision::kFloat32 ? DataType::kFloat32 : DataType::kBFloat16;
-}
 // The settings that memory.fit may choose, of those that are not set (training/plan/memory_fit.h).
 enum class MemoryFit { kAuto, kKeepTokens, kOff };
 // How frozen weights of projections are stored. kBFloat16: in the type of precision.compute.
@@ -170,12 +166,6 @@ struct ParallelSection {
   // all ranks support.
   std::optional<CollectivePath> gather_path;
   std::optional<CollectivePath> reduce_path;
-};
-
-struct PrecisionSection {
-  Precision compute = Precision::kBFloat16;
-  Precision reduce = Precision::kBFloat16;  // dtype of gradients in reductions between ranks
-  bool deterministic = false;               // bit-equal runs, slower kernels
 };
 
 struct CheckpointSection {

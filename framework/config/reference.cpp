@@ -43,7 +43,7 @@ constexpr Section kSections[] = {
     {"optimizer", "Optimizer settings."},
     {"schedule", "Learning rate schedule."},
     {"parallel", "How the model's state is sharded over ranks, and how ranks communicate."},
-    {"precision", "Data types: fp32 or bf16."},
+    {"precision", "Data types: fp32 or bf16, and 8-bit floats in linear layers."},
     {"checkpoint", "When to save, which checkpoints to keep, and how to resume."},
     {"guard",
      "Detection of bad steps, hangs and slow ranks. Numbers in parentheses are exit codes."},

@@ -68,6 +68,7 @@ at::Tensor ExecutingTape::forward(Value output, const RecomputePolicy* policy) {
   const std::vector<std::size_t> last = last_uses();
   at::Tensor y;
   in_forward_ = true;
+  policy_ = policy;
   for (std::size_t number = 0; number < operators_.size(); ++number) {
     const TraceRange range(name(operators_[number].outputs.front()));
     operators_[number].forward(*this);
@@ -79,6 +80,7 @@ at::Tensor ExecutingTape::forward(Value output, const RecomputePolicy* policy) {
     }
   }
   in_forward_ = false;
+  policy_ = nullptr;
   return y;
 }
 

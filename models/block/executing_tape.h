@@ -42,6 +42,8 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   // `parameters` are those of the constructor, perhaps at other addresses.
   at::Tensor backward(Value output, const at::Tensor& grad, std::span<const Parameter> parameters);
 
+  bool is_saved(Value v) const override { return in_forward_ && stays(v, policy_); }
+
   // Values that are saved now.
   std::vector<SavedActivation> saved() const;
 
@@ -66,6 +68,7 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   std::vector<Use> uses_;         // of values
   std::vector<Operator> operators_;
   Value input_;
+  const RecomputePolicy* policy_ = nullptr;  // in forward()
   bool in_forward_ = false;
 };
 

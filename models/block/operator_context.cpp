@@ -20,17 +20,20 @@ std::vector<at::Tensor> OperatorContext::get_all(Value v) {
 
 void OperatorContext::set_all(Value v, std::vector<at::Tensor> tensors) {
   entry(v).tensors = std::move(tensors);
+  entry(v).amax.reset();
   entry(v).made = true;
 }
 
 void OperatorContext::release(Value v) {
   entry(v).tensors.clear();
+  entry(v).amax.reset();
   entry(v).made = false;
 }
 
 void OperatorContext::add_gradient(Value v, const at::Tensor& grad) {
   at::Tensor& sum = entry(v).gradient;
   sum = sum.defined() ? at::add(sum, grad) : grad;
+  entry(v).gradient_amax.reset();
 }
 
 void OperatorContext::when_available(Value v, std::function<void(const at::Tensor&)> use) {

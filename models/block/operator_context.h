@@ -32,19 +32,34 @@ class OperatorContext {
   // get() recomputes a value that is not available.
   at::Tensor get(Value v) { return get_all(v).front(); }
   at::Tensor get(const std::optional<Value>& v) { return v ? get(*v) : at::Tensor(); }
-  void set(Value v, at::Tensor tensor) { set_all(v, {std::move(tensor)}); }
+  // `amax`: of the tensor, where the kernel that made it found it (Fp8Cast::amax in ops/fp8/fp8.h).
+  void set(Value v, at::Tensor tensor, at::Tensor amax = {}) {
+    set_all(v, {std::move(tensor)});
+    entry(v).amax = std::move(amax);
+  }
   // The same for a value that is a list, possibly empty.
   std::vector<at::Tensor> get_all(Value v);
   void set_all(Value v, std::vector<at::Tensor> tensors);
+  bool is_available(Value v) const { return entry(v).made; }
+  // True in a forward after which the value stays for backward.
+  virtual bool is_saved(Value v) const = 0;
   // Frees a value whose memory another value now holds, computed in place.
   void release(Value v);
 
   // The gradient accumulated so far, undefined if none. An operator adds its own part and sets the
   // sum.
   at::Tensor gradient(Value v) const { return entry(v).gradient; }
-  void set_gradient(Value v, at::Tensor grad) { entry(v).gradient = std::move(grad); }
+  // `amax` is that of set().
+  void set_gradient(Value v, at::Tensor grad, at::Tensor amax = {}) {
+    entry(v).gradient = std::move(grad);
+    entry(v).gradient_amax = std::move(amax);
+  }
   // For operators whose kernels cannot add.
   void add_gradient(Value v, const at::Tensor& grad);
+
+  // Undefined where no kernel found it.
+  at::Tensor amax(Value v) const { return entry(v).amax; }
+  at::Tensor gradient_amax(Value v) const { return entry(v).gradient_amax; }
   // Runs `use` with `v`: now if it is available, else after the backward that recomputes it.
   void when_available(Value v, std::function<void(const at::Tensor&)> use);
   bool is_recompute_requested(Value v) const { return !entry(v).waiting.empty(); }
@@ -72,7 +87,9 @@ class OperatorContext {
   struct Entry {
     bool made = false;
     std::vector<at::Tensor> tensors;
+    at::Tensor amax;
     at::Tensor gradient;
+    at::Tensor gradient_amax;
     std::vector<std::function<void(const at::Tensor&)>> waiting;
   };
 

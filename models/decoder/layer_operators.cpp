@@ -17,15 +17,20 @@ LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
     : config_(config), index_(index), frequencies_(std::move(frequencies)) {}
 
 Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, Value x) const {
-  return config_.norm_before ? norm(tape, name, x, config_.norm) : x;
+  return config_.norm_before ? norm(tape, name, x, config_.norm, config_.linear.products) : x;
+}
+
+std::string LayerOperators::weight_name(const std::string& name) const {
+  return fmt::format("layers.{}.{}.weight", index_, name);
 }
 
 Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value x,
                               std::int64_t width, bool bias, std::optional<Value> residual) const {
   LinearOptions options{width, bias, config_.initializer_range};
-  const std::string weight = fmt::format("layers.{}.{}.weight", index_, name);
+  const std::string weight = weight_name(name);
   options.trained = config_.is_trained(weight);
   options.updates = config_.updates_of(weight);
+  options.fp8 = config_.linear.of(weight, width, tape.shape(x).width);
   return linear(tape, name, x, options, residual);
 }
 
@@ -53,13 +58,18 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
 Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x,
                             std::int64_t inner, bool bias, std::optional<Value> residual) const {
   const bool gated = config_.activation.gated;
-  const Value projected =
-      project(tape, name + (gated ? ".gate_up" : ".up"), x, gated ? 2 * inner : inner, bias);
+  const std::string up = name + (gated ? ".gate_up" : ".up");
+  const std::string down = name + ".down";
+  const std::int64_t hidden = config_.hidden_size;
+  const std::int64_t projected_width = gated ? 2 * inner : inner;
+  const Value projected = project(tape, up, x, projected_width, bias);
   // In a layer with experts the experts need more memory than the shared one.
-  const bool may_peak = !config_.layer(index_).experts;
+  const ActivationNeighbours neighbours{!config_.layer(index_).experts,
+                                        config_.linear.of(weight_name(up), projected_width, hidden),
+                                        config_.linear.of(weight_name(down), hidden, inner)};
   const Value activated =
-      activation(tape, name + ".activation", projected, config_.activation, may_peak);
-  return project(tape, name + ".down", activated, config_.hidden_size, bias, residual);
+      activation(tape, name + ".activation", projected, config_.activation, neighbours);
+  return project(tape, down, activated, hidden, bias, residual);
 }
 
 Value LayerOperators::shared_expert(OperatorTape& tape, Value x,

@@ -29,6 +29,8 @@ class LayerOperators {
 
  private:
   Value norm_before(OperatorTape& tape, const std::string& name, Value x) const;
+  // In the model, of the linear layer with this name.
+  std::string weight_name(const std::string& name) const;
   Value project(OperatorTape& tape, const std::string& name, Value x, std::int64_t width, bool bias,
                 std::optional<Value> residual = std::nullopt) const;
   Value attend(OperatorTape& tape, Value x) const;

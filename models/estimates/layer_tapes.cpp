@@ -5,6 +5,7 @@
 #include <string>
 
 #include "models/decoder/layer_operators.h"
+#include "models/decoder/parameters.h"
 
 namespace packtrain {
 
@@ -14,6 +15,7 @@ namespace {
 struct LayerKind {
   LayerPattern pattern;
   std::string adapter;  // its matrices in the layer, and what is trained whole
+  std::string kept;     // weights that stay out of 8-bit products
 
   bool operator==(const LayerKind&) const = default;
 };
@@ -36,15 +38,26 @@ std::string adapter_of_layer(const AdapterTargets& adapter, std::int64_t layer) 
   return text;
 }
 
+std::string kept_of_layer(const DecoderConfig& config, std::int64_t layer) {
+  if (config.linear.keep.empty()) return {};
+  const std::size_t prefix = fmt::format("layers.{}.", layer).size();
+  std::string text;
+  for (const ParameterSpec& spec : layer_parameters(config, layer)) {
+    if (config.linear.keeps(spec.name)) text.append(" ").append(spec.name, prefix);
+  }
+  return text;
+}
+
 }  // namespace
 
 LayerTapes::LayerTapes(const DecoderConfig& config, const MicroBatchShape& size) {
   std::vector<LayerKind> kinds;
   const std::int64_t last = config.num_layers - 1;
   for (std::int64_t layer = 0; layer <= last; ++layer) {
-    const LayerKind kind{config.layer(layer), config.adapter == nullptr
-                                                  ? std::string()
-                                                  : adapter_of_layer(*config.adapter, layer)};
+    const LayerKind kind{
+        config.layer(layer),
+        config.adapter == nullptr ? std::string() : adapter_of_layer(*config.adapter, layer),
+        kept_of_layer(config, layer)};
     std::size_t number = 0;
     while (number < kinds.size() && !(kinds[number] == kind)) ++number;
     if (number == kinds.size() || layer == last) {

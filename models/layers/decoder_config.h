@@ -10,6 +10,7 @@
 
 #include "framework/data/attention_pattern.h"
 #include "models/layers/adapter_targets.h"
+#include "models/layers/linear_precision.h"
 #include "models/ops/activation/activation_kind.h"
 #include "models/ops/rotary/rotary_config.h"
 
@@ -120,6 +121,7 @@ struct DecoderConfig {
   double initializer_range = 0.02;
 
   std::shared_ptr<const AdapterTargets> adapter;  // null: all parameters are trained
+  LinearPrecision linear;  // of the layers' linear weights; not of experts, embedding and head
 
   LayerPattern layer(std::int64_t index) const {
     return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));

@@ -28,13 +28,15 @@ RmsNormOptions rms_options(const NormConfig& config) {
 
 }  // namespace
 
-NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config) {
+NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config,
+                        const at::Tensor& amax) {
   const Parameter weight = weight_of(weights, config, x);
   if (config.kind == NormKind::kRms) {
-    RmsNormOutput output = rms_norm_forward(x, weight, rms_options(config));
+    RmsNormOutput output = rms_norm_forward(x, weight, rms_options(config), amax);
     return {std::move(output.y), {std::move(output.inverse_rms)}};
   }
-  LayerNormOutput output = layer_norm_forward(x, weight, weights.bias, {.epsilon = config.epsilon});
+  LayerNormOutput output =
+      layer_norm_forward(x, weight, weights.bias, {.epsilon = config.epsilon}, amax);
   return {std::move(output.y), {std::move(output.mean), std::move(output.inverse_deviation)}};
 }
 

@@ -20,7 +20,9 @@ struct NormOutput {
   std::vector<at::Tensor> statistics;  // float32 [T, 1] each, for backward
 };
 
-NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config);
+// Also writes the amax of y to `amax` (make_fp8_amax() in ops/fp8/fp8.h), when it is defined.
+NormOutput norm_forward(const at::Tensor& x, const NormWeights& weights, const NormConfig& config,
+                        const at::Tensor& amax = {});
 // Writes the gradients of the weights. Returns dx, plus grad_residual when it is defined. Writes y
 // to `recomputed_output` [T, H] when it is defined.
 at::Tensor norm_backward(const at::Tensor& grad_output, const at::Tensor& x,

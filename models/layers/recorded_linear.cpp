@@ -8,6 +8,7 @@
 #include "models/layers/low_rank_update.h"
 #include "models/layers/recorded_adapters.h"
 #include "models/layers/recorded_dora.h"
+#include "models/layers/recorded_fp8_linear.h"
 #include "models/layers/recorded_operators.h"
 #include "models/ops/linear/dora.h"
 #include "models/ops/linear/linear.h"
@@ -185,6 +186,11 @@ Value record_product(OperatorTape& tape, const std::string& name, Value x, const
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual) {
   LinearLayer layer = declare_layer(tape, name, x, options);
+  if (options.fp8 != Fp8Products::kNone && options.updates.empty()) {
+    return record_fp8_product(tape, name, x,
+                              {layer.weight, layer.bias, layer.width, layer.trained, options.fp8},
+                              residual);
+  }
   if (!layer.update || !layer.update->has_magnitudes()) {
     return record_product(tape, name, x, layer, residual);
   }

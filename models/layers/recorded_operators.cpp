@@ -6,10 +6,12 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
+#include "models/ops/fp8/fp8.h"
 
 namespace packtrain {
 namespace {
@@ -20,9 +22,28 @@ at::Tensor awaited_output(const OperatorContext& tape, Value y, const at::Tensor
   return tape.is_recompute_requested(y) ? at::empty_like(like) : at::Tensor();
 }
 
+// Where the kernel that writes a tensor enters its amax, if an 8-bit product reads the tensor.
+at::Tensor amax_for(Fp8Products products, const at::Tensor& like) {
+  return products == Fp8Products::kNone ? at::Tensor() : make_fp8_amax(like);
+}
+
+// Bytes by which the backward of an MLP with 8-bit products needs more than its activation's
+// gradient [T, I] and its input's [T, 2 I]. Either the output again has columns, or the gradient of
+// the input has rows and columns when that of the output is freed.
+std::int64_t fp8_copies(const ActivationNeighbours& neighbours, const ValueShape& in,
+                        const ValueShape& out, bool is_output_saved) {
+  const auto num_copies = [](Fp8Products products) -> std::int64_t {
+    return products == Fp8Products::kNone ? 0 : products == Fp8Products::kAll ? 2 : 1;
+  };
+  const std::int64_t of_gradient = num_copies(neighbours.fp8_before) * in.numel() - out.bytes();
+  const bool casts_again = neighbours.fp8_after == Fp8Products::kAll && !is_output_saved;
+  return std::max({std::int64_t{0}, of_gradient, casts_again ? out.numel() : 0});
+}
+
 }  // namespace
 
-Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config) {
+Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config,
+           Fp8Products readers) {
   const ValueShape in = tape.shape(x);
   const NormParameters weights = declare_norm(tape, name, in.width, config);
   const Value y = tape.value(ValueKind::kNormOutput, name, in);
@@ -34,8 +55,10 @@ Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfi
   step.needs = {x, statistics};
   step.recomputes_output = true;
   step.forward = [=](OperatorContext& run) {
-    NormOutput output = norm_forward(run.get(x), weights.of(run), config);
-    run.set(y, std::move(output.y));
+    const at::Tensor rows = run.get(x);
+    const at::Tensor amax = amax_for(readers, rows);
+    NormOutput output = norm_forward(rows, weights.of(run), config, amax);
+    run.set(y, std::move(output.y), amax);
     run.set_all(statistics, std::move(output.statistics));
   };
   step.backward = [=](OperatorContext& run) {
@@ -50,7 +73,7 @@ Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfi
 }
 
 Value activation(OperatorTape& tape, const std::string& name, Value x, const Activation& activation,
-                 bool may_peak) {
+                 const ActivationNeighbours& neighbours) {
   const ValueShape in = tape.shape(x);
   const ValueShape out = {in.num_rows, activation.gated ? in.width / 2 : in.width, in.dtype};
   const Value y = tape.value(ValueKind::kActivationOutput, name, out);
@@ -60,18 +83,23 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
   step.needs = {x};
   step.recomputes_output = true;
   step.forward = [=](OperatorContext& run) {
-    run.set(y, activation_forward(run.get(x), activation));
+    const at::Tensor rows = run.get(x);
+    const at::Tensor amax = amax_for(neighbours.fp8_after, rows);
+    run.set(y, activation_forward(rows, activation, amax), amax);
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     const at::Tensor in = run.get(x);  // read by no other backward
     const bool recomputes = run.is_recompute_requested(y);
-    activation_backward_in_place(grad, in, activation, recomputes);
-    run.set_gradient(x, in);
+    const at::Tensor amax = amax_for(neighbours.fp8_before, in);
+    activation_backward_in_place(grad, in, activation, recomputes, amax);
+    run.set_gradient(x, in, amax);
     if (recomputes) run.set(y, grad);
   };
-  if (may_peak) {
+  if (neighbours.may_peak) {
     const ValueKind kind = tape.kind(x);
+    const bool saves_codes =
+        neighbours.fp8_after == Fp8Products::kAll;  // which are values of the tape
     step.memory = [=](const MicroBatchShape&, const RecomputePolicy& policy) -> BackwardMemory {
       // Of layers that are recomputed whole the plan counts it itself.
       const bool is_again = !policy.keeps(kind) && policy.keeps(ValueKind::kProjection);
@@ -80,7 +108,8 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
       return {"MLP backward",
               {{"gradient of the MLP's activation", out.bytes()},
                {"input of the MLP's activation", is_again ? in.bytes() : 0},
-               {"MLP's activation", is_saved ? out.bytes() : 0}}};
+               {"MLP's activation", is_saved && !saves_codes ? out.bytes() : 0},
+               {"8-bit copies in the MLP", fp8_copies(neighbours, in, out, is_saved)}}};
     };
   }
   tape.record(std::move(step));

@@ -10,13 +10,16 @@
 
 #include "models/block/operator_tape.h"
 #include "models/layers/adapter_targets.h"
+#include "models/layers/linear_precision.h"
 #include "models/layers/norm.h"
 #include "models/ops/activation/activation.h"
 
 namespace packtrain {
 
-// Declares NAME.weight and NAME.bias, if the config has them.
-Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config);
+// Declares NAME.weight and NAME.bias, if the config has them. The casts of linear layers that read
+// it with 8-bit products get its amax.
+Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config,
+           Fp8Products readers = Fp8Products::kNone);
 
 struct LinearOptions {
   std::int64_t width = 0;  // of the output
@@ -26,6 +29,7 @@ struct LinearOptions {
   // The low-rank updates of the weight (DecoderConfig::updates_of): none, one, or one for each of
   // several adapters. Dropout is of the input of A, where the batch has row seeds.
   std::vector<WeightUpdate> updates = {};
+  Fp8Products fp8 = Fp8Products::kNone;  // of a layer without updates
 };
 
 // Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.
@@ -35,9 +39,17 @@ struct LinearOptions {
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual = std::nullopt);
 
-// `may_peak`: the memory of a step may peak in its backward.
+// The neighbours of an activation decide what its kernels find and what estimates count.
+struct ActivationNeighbours {
+  bool may_peak = true;  // the memory of a step may peak in its backward
+  // The products of the linear layers that make x and read y. Their casts get the amax of the
+  // gradient of x, and of y, from the activation. At the peak there are their 8-bit copies.
+  Fp8Products fp8_before = Fp8Products::kNone;
+  Fp8Products fp8_after = Fp8Products::kNone;
+};
+
 Value activation(OperatorTape& tape, const std::string& name, Value x, const Activation& activation,
-                 bool may_peak = true);
+                 const ActivationNeighbours& neighbours = {});
 
 // x + scale y.
 Value add(OperatorTape& tape, const std::string& name, Value x, Value y, double scale = 1.0);

@@ -152,4 +152,17 @@ std::vector<Variant> decoder_variants() {
   return all;
 }
 
+std::vector<Variant> variants_and_fp8() {
+  const std::vector<Variant> plain = decoder_variants();
+  std::vector<Variant> variants = plain;
+  for (const Fp8Products products : {Fp8Products::kAll, Fp8Products::kForwardAndInput}) {
+    for (Variant variant : plain) {
+      variant.name += products == Fp8Products::kAll ? " in fp8" : " in fp8, weight gradient apart";
+      variant.config.linear.products = products;
+      variants.push_back(std::move(variant));
+    }
+  }
+  return variants;
+}
+
 }  // namespace packtrain

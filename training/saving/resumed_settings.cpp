@@ -78,6 +78,9 @@ constexpr std::array kKeysFixedOnResume = {
     "schedule.decay_shape",
     "precision.compute",
     "precision.reduce",
+    "precision.linear",
+    "precision.weight_gradient",
+    "precision.keep_bf16",
 };
 
 Values values_of(const std::string& yaml, const std::string& where) {

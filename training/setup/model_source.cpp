@@ -26,6 +26,7 @@
 #include "parallel/sharding/shard_groups.h"
 #include "training/checkpoint/hf_quantization.h"
 #include "training/setup/encoded_weights_log.h"
+#include "training/setup/linear_precision_log.h"
 #include "training/setup/no_model.h"
 #include "training/setup/recompute_policies.h"
 
@@ -173,12 +174,14 @@ ModelSource checkpoint_source(const std::string& folder, const Config& config) {
   }
   ModelSource source = read_checkpoint_source(folder);
   source.decoder = parse_source(source);
+  source.decoder.linear = linear_precision(config.precision);
   source.stored_vocab_size = source.decoder.vocab_size;
   return source;
 }
 
 ModelSource find_model(const Config& config) {
   ModelSource source = find_base(config.model);
+  source.decoder.linear = linear_precision(config.precision);
   auto adapter = find_adapter(config, source.decoder);
   if (adapter) add_adapter(std::move(*adapter), source);
   return source;
@@ -224,6 +227,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
                                                  Stream* compute) {
   // Reports head sizes that no kernel supports now, not at the first batch.
   log_attention(decoder, config.precision.compute, *run_device.device);
+  prepare_linear_precision(decoder, *run_device.device);
   DecoderOptions options = decoder_options(config, decoder);
   if (!decoder.family.empty() && options.parts.empty()) options.parts = parameter_parts(decoder);
   auto blocks = make_decoder(decoder, options);

@@ -13,11 +13,12 @@
 namespace packtrain {
 namespace {
 
-// All that find_model() reads of a model without an adapter.
+// All that find_model() reads for a model without an adapter.
 std::string settings_of_model(const Config& config) {
   std::string text;
   for (const std::string& key : config_keys()) {
-    if (key.starts_with("model.")) text += key + "=" + config_value(config, key) + "\n";
+    const bool is_read = key.starts_with("model.") || key.starts_with("precision.");
+    if (is_read) text += key + "=" + config_value(config, key) + "\n";
   }
   return text;
 }

@@ -11,11 +11,12 @@
 namespace packtrain {
 namespace {
 
-// Zero without experts. An expert multiplies rows of all examples together, and their number
-// decides how products are rounded.
+// Zero without experts and 8-bit products. An expert multiplies rows of all examples together, and
+// their number decides how products are rounded. The scale of 8-bit floats is of all rows.
 double allowed_move(const VerifiedModel& subject) {
   const bool has_experts = num_expert_layers(subject.decoder, subject.decoder.num_layers) > 0;
-  return has_experts ? tolerances_of(subject.config.precision).token_loss : 0;
+  const bool has_scales = subject.config.precision.linear != LinearProducts::kBFloat16;
+  return has_experts || has_scales ? tolerances_of(subject.config.precision).token_loss : 0;
 }
 
 // A micro-batch whose examples are changed one after another.

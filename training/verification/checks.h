@@ -28,7 +28,8 @@ CheckResult check_packed(const VerifiedModel& subject, const VerifiedStep& step,
 // Detects contamination. In this rank's micro-batches it replaces each example's tokens in turn,
 // before collation. The losses of all other examples must stay bit-equal. Tokens that a group
 // shares are replaced apart: they must move all of its examples and no other. If rows also meet in
-// matrix products of experts, losses may change by rounding, at most by Tolerances::token_loss.
+// matrix products of experts, or have one scale of 8-bit floats, losses may change by rounding, at
+// most by Tolerances::token_loss.
 CheckResult check_isolation(const VerifiedModel& subject, const VerifiedStep& step,
                             ShardedModel& single_rank, const Device& device);
 

@@ -73,7 +73,7 @@ TEST(ConfigKeys, WhatIsDoneInAnotherWayHereIsSaidSo) {
       {"lora_target_modules", "adapter.targets"},
       {"lora_use_dora", "adapter.use_dora"},
       {"lora_anything", "adapter.kind: lora"},
-      {"fp8_recipe", "Not supported"},
+      {"fp8_recipe", "precision.linear: fp8_tensor"},
       {"offload_optimizer", "Not supported"},
       {"torch_compile", "nothing to set"},
       {"dataloader_num_workers", "nothing to set"},
@@ -119,7 +119,8 @@ TEST(ConfigKeys, AllUnknownNamesAreInOneErrorBeforeAnyValueIsRead) {
 TEST(ConfigKeys, AValueInPlaceOfASectionIsAnsweredWithItsKeys) {
   EXPECT_EQ(load_error("precision: bf16"),
             "config.yaml:1:12: precision: got 'bf16', wanted a map of keys\n"
-            "  Keys of precision: compute, reduce, deterministic.");
+            "  Keys of precision: compute, reduce, deterministic, linear, "
+            "weight_gradient, keep_bf16.");
 }
 
 TEST(ConfigKeys, NoKeyOfOursIsTakenForAnotherTrainers) {

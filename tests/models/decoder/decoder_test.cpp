@@ -131,8 +131,8 @@ TEST_P(Decoder, GradientsAreTheSlopesOfTheLoss) {
 
 TEST_P(Decoder, RecomputationChangesNoBit) {
   const OperatorCase& on = GetParam();
-  DeviceBatch batch = random_batch(kLengths, 61, on.device);
-  for (const auto& [name, config] : decoder_variants()) {
+  for (const auto& [name, config] : variants_and_fp8()) {
+    DeviceBatch batch = random_batch(kLengths, 61, on.device);
     SCOPED_TRACE(name);
     TestModel kept(config, {}, on.options());
     const TestModel::Result want = kept.train(batch);
@@ -151,8 +151,8 @@ TEST_P(Decoder, RecomputationChangesNoBit) {
 
 TEST_P(Decoder, DeferredWeightGradientsHaveTheSameBits) {
   const OperatorCase& on = GetParam();
-  DeviceBatch batch = random_batch(kLengths, 61, on.device);
-  for (const auto& [name, config] : decoder_variants()) {
+  for (const auto& [name, config] : variants_and_fp8()) {
+    DeviceBatch batch = random_batch(kLengths, 61, on.device);
     for (const RecomputePolicy policy : {RecomputePolicy::none(), RecomputePolicy::full()}) {
       SCOPED_TRACE(name);
       DecoderOptions options;
@@ -220,7 +220,7 @@ void expect_saved_as_estimated(const OperatorCase& on, const DecoderConfig& conf
 }
 
 TEST_P(Decoder, SavedActivationsAreThoseOfTheEstimate) {
-  for (const auto& [name, config] : decoder_variants()) {
+  for (const auto& [name, config] : variants_and_fp8()) {
     SCOPED_TRACE(name);
     for (const RecomputePolicy policy :
          {RecomputePolicy::none(), RecomputePolicy::selective(), RecomputePolicy::full()}) {

@@ -93,6 +93,48 @@ TEST(Estimates, SavedActivationsAreInTheOrderOfTheForward) {
                                       "mlp_norm.statistics"}));
 }
 
+TEST(Estimates, InputsOfEightBitProductsAreSavedInEightBits) {
+  MicroBatchShape size;
+  size.num_rows = 20;
+  DecoderConfig config = small_config();
+  config.linear.products = Fp8Products::kAll;
+  const auto saved = layer_saved_activations(config, RecomputePolicy::none(), size);
+  EXPECT_EQ(names_of(saved),
+            (std::vector<std::string>{
+                "input", "attention_norm.statistics", "attention.qkv.scales", "attention.qkv.input",
+                "attention.rotated_qkv", "attention", "attention.statistics", "attention.output",
+                "attention.output.scales", "mlp_norm.statistics", "mlp.gate_up",
+                "mlp.gate_up.scales", "mlp.gate_up.input", "mlp.down.scales", "mlp.down.input"}));
+  // 20 rows become 32.
+  EXPECT_EQ(saved.back().bytes, 32 * config.intermediate_size);
+  // Recomputed with what they are cast from.
+  EXPECT_EQ(
+      names_of(layer_saved_activations(config, RecomputePolicy::full(), size)),
+      (std::vector<std::string>{"input", "attention_norm.statistics", "attention.qkv.scales",
+                                "attention.statistics", "attention.output.scales",
+                                "mlp_norm.statistics", "mlp.gate_up.scales", "mlp.down.scales"}));
+}
+
+TEST(Estimates, ThePeakFallsWithTheWeightsThatMultiplyEightBits) {
+  MicroBatchShape size;
+  size.num_rows = size.max_rows = 4096;
+  size.num_supervised_rows = 4095;
+  const auto peak_of = [&](Fp8Products products, std::vector<std::string> keep) {
+    DecoderConfig config = small_config();
+    config.num_layers = 6;
+    config.linear = {products, std::move(keep)};
+    std::int64_t most = 0;
+    for (const MemoryPeak& peak : memory_peaks(config, RecomputePolicy::none(), size)) {
+      most = std::max(most, peak.bytes());
+    }
+    return most;
+  };
+  const std::int64_t plain = peak_of(Fp8Products::kNone, {});
+  const std::int64_t some = peak_of(Fp8Products::kAll, {"layers.0.*", "layers.1.*"});
+  EXPECT_LT(some, plain);
+  EXPECT_LT(peak_of(Fp8Products::kAll, {}), some);
+}
+
 // Also with experts in some layers.
 TEST(Estimates, ThePeakFallsWithEachOfTheFirstLayersThatRecomputes) {
   std::vector<DecoderConfig> configs = {small_config(), small_config()};

@@ -76,7 +76,9 @@ CHANGES = {
         "use_galore galore_* use_apollo apollo_* use_badam badam_* use_muon use_adam_mini optim_args lr_groups "
         "embedding_lr embedding_lr_scale dion_* qgalore_* adam_beta3 adam_epsilon2",
     "does not exist here: products are in the type of precision.compute":
-        "fp8 fp8_* qat quantization model_quantization_config*",
+        "qat quantization model_quantization_config*",
+    "8-bit products are another choice here: precision.linear and precision.weight_gradient":
+        "fp8 fp8_*",
     "attention as in config.json of the model is computed: change it there":
         "rope_scaling shift_attn mixture_of_depths scaling_softmax* overrides_of_model_config "
         "overrides_of_model_kwargs model_init_kwargs",

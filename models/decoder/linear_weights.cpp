@@ -1,0 +1,54 @@
+#include "models/decoder/linear_weights.h"
+
+#include <algorithm>
+
+#include "framework/core/error.h"
+#include "framework/core/wildcard.h"
+#include "models/decoder/parameters.h"
+#include "models/ops/fp8/fp8_linear.h"
+
+namespace packtrain {
+namespace {
+
+void check_patterns(const std::vector<std::string>& patterns,
+                    const std::vector<std::string>& names) {
+  for (const std::string& pattern : patterns) {
+    const bool matches = std::ranges::any_of(
+        names, [&](const std::string& name) { return matches_wildcard(pattern, name); });
+    if (matches) continue;
+    throw Error(
+        ErrorCategory::kConfig,
+        "precision.keep_bf16: pattern '" + pattern + "' matches no weight of a linear layer",
+        "names look like layers.0.attention.qkv.weight, layers.0.mlp.down.weight; "
+        "* matches any characters");
+  }
+}
+
+}  // namespace
+
+LinearWeights linear_weights(const DecoderConfig& config) {
+  LinearWeights weights;
+  std::vector<std::string> names;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    for (const ParameterSpec& spec : layer_parameters(config, layer)) {
+      if (!spec.decodable) continue;
+      if (spec.shape.size() != 2) {
+        weights.experts.push_back(spec.name);
+        continue;
+      }
+      names.push_back(spec.name);
+      if (config.linear.of(spec.name, spec.shape[0], spec.shape[1]) != Fp8Products::kNone) {
+        weights.in_fp8.push_back(spec.name);
+        weights.largest_fp8_numel = std::max(weights.largest_fp8_numel, spec.numel());
+      } else if (config.linear.keeps(spec.name)) {
+        weights.kept.push_back(spec.name);
+      } else if (!fp8_takes(spec.shape[0], spec.shape[1])) {
+        weights.odd.push_back(spec.name);
+      }
+    }
+  }
+  check_patterns(config.linear.keep, names);
+  return weights;
+}
+
+}  // namespace packtrain

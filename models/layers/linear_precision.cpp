@@ -1,0 +1,21 @@
+#include "models/layers/linear_precision.h"
+
+#include <algorithm>
+
+#include "framework/core/wildcard.h"
+#include "models/ops/fp8/fp8_linear.h"
+
+namespace packtrain {
+
+bool LinearPrecision::keeps(const std::string& weight) const {
+  return std::ranges::any_of(
+      keep, [&](const std::string& pattern) { return matches_wildcard(pattern, weight); });
+}
+
+Fp8Products LinearPrecision::of(const std::string& weight, std::int64_t out,
+                                std::int64_t in) const {
+  const bool takes = products != Fp8Products::kNone && fp8_takes(out, in) && !keeps(weight);
+  return takes ? products : Fp8Products::kNone;
+}
+
+}  // namespace packtrain

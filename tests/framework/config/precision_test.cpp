@@ -1,0 +1,46 @@
+// Tests the section precision: 8-bit products, and settings that contradict them.
+#include <gtest/gtest.h>
+
+#include "tests/framework/config/config_text.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kFp8 =
+    "precision: {linear: fp8_tensor, weight_gradient: fp8, keep_bf16: ['*.down.*']}";
+
+TEST(ConfigPrecision, EightBitProductsAreOffByDefault) {
+  const Config config = load("");
+  EXPECT_EQ(config.precision.linear, LinearProducts::kBFloat16);
+  EXPECT_EQ(config.precision.weight_gradient, WeightGradientProducts::kBFloat16);
+  EXPECT_TRUE(config.precision.keep_bf16.empty());
+}
+
+TEST(ConfigPrecision, EightBitProductsAreReadAndWritten) {
+  for (const Config& config : {load(kFp8), load(dump_config(load(kFp8)))}) {
+    EXPECT_EQ(config.precision.linear, LinearProducts::kFp8Tensor);
+    EXPECT_EQ(config.precision.weight_gradient, WeightGradientProducts::kFp8);
+    EXPECT_EQ(config.precision.keep_bf16, std::vector<std::string>{"*.down.*"});
+  }
+}
+
+void expect_refused(const std::string& text, const std::string& part) {
+  const std::string error = load_error(text);
+  EXPECT_NE(error.find(part), std::string::npos) << error;
+}
+
+TEST(ConfigPrecision, KeysOfEightBitProductsWithoutThemAreRefused) {
+  expect_refused("precision: {weight_gradient: fp8}", "precision.linear is bf16 (default)");
+  expect_refused("precision: {keep_bf16: [a]}", "precision.linear is bf16 (default)");
+}
+
+TEST(ConfigPrecision, AdaptersWithEightBitProductsAreRefused) {
+  expect_refused(std::string(kFp8) + "\nadapter: {kind: lora}", "an adapter is trained");
+}
+
+TEST(ConfigPrecision, OtherFormatsAreRefused) {
+  expect_refused("precision: {linear: fp8_block}", "wanted one of bf16, fp8_tensor");
+}
+
+}  // namespace
+}  // namespace packtrain

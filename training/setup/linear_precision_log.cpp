@@ -1,0 +1,46 @@
+#include "training/setup/linear_precision_log.h"
+
+#include <string>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "framework/core/logging.h"
+#include "framework/device/tensor_device.h"
+#include "models/decoder/linear_weights.h"
+#include "models/ops/fp8/fp8.h"
+
+namespace packtrain {
+namespace {
+
+void log_others(const std::vector<std::string>& names, const char* why) {
+  if (names.empty()) return;
+  log_info("precision.linear: {} weights multiply in precision.compute, {}: {}{}", names.size(),
+           why, names.front(), names.size() > 1 ? " and others" : "");
+}
+
+}  // namespace
+
+LinearPrecision linear_precision(const PrecisionSection& precision) {
+  if (precision.linear == LinearProducts::kBFloat16) return {};
+  const bool all = precision.weight_gradient == WeightGradientProducts::kFp8;
+  return {all ? Fp8Products::kAll : Fp8Products::kForwardAndInput, precision.keep_bf16};
+}
+
+void prepare_linear_precision(const DecoderConfig& decoder, const Device& device) {
+  if (decoder.linear.products == Fp8Products::kNone) return;
+  const LinearWeights weights = linear_weights(decoder);
+  if (weights.in_fp8.empty()) {
+    throw Error(ErrorCategory::kConfig,
+                "precision.linear is fp8_tensor, but no linear layer of the model can use it",
+                "Set precision.linear: bf16, or leave layers out of precision.keep_bf16. Sizes of "
+                "weights must be multiples of 16, and experts are not computed in 8 bits.");
+  }
+  check_fp8_device(tensor_device(device));
+  log_info("precision.linear: {} weights multiply in 8-bit floats{}", weights.in_fp8.size(),
+           decoder.linear.products == Fp8Products::kAll ? ", their gradients too" : "");
+  log_others(weights.kept, "as precision.keep_bf16 says");
+  log_others(weights.odd, "because a size is not a multiple of 16");
+  log_others(weights.experts, "because they are of experts");
+}
+
+}  // namespace packtrain
