@@ -109,6 +109,28 @@ def test_judged_answers_are_groups_of_one(tokenizer_folder, tmp_path):
     assert roles == [["desirable" if row["label"] else "undesirable"] for row in rows]
 
 
+def test_texts_that_repeat_their_prompt_are_counted(tokenizer_folder, tmp_path):
+    whole = {"prompt": "The owl", "chosen": "The owl saw", "rejected": "The owl ran"}
+    _, result = store_of(tokenizer_folder, tmp_path, [whole, whole | {"rejected": " ran"}, PAIRS[0]])
+    assert "Pairs whose two texts begin with the text of their prompt: 1." in result.stdout
+    again = prepare(tokenizer_folder, tmp_path, tmp_path / "rows.jsonl", "--column", "prompt=", "--overwrite", exit_code=65)
+    assert "rows.jsonl:2: 'chosen' and 'rejected' do not begin with the same prompt" in again.stderr
+
+
+def test_the_advice_for_answers_of_several_turns_names_no_option_that_is_refused(chat_folder, tmp_path):
+    (tmp_path / "chat.jinja").write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{% if loop.last and m.reasoning_content %}{{ m.reasoning_content }}{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+    row = {"chosen": chats("saw"), "rejected": chats("ran")}
+    for name, thought in (("chosen", "hm"), ("rejected", "so")):
+        row[name][2] = row[name][2] | {"content": name, "reasoning_content": thought}
+    result = prepare(chat_folder, tmp_path, write_lines(tmp_path / "rows.jsonl", row), "--chat-template",
+                     tmp_path / "chat.jinja", exit_code=65)
+    assert "leaves its reasoning out" in result.stderr and "--train-on" not in result.stderr
+    assert "an answer of one turn is learned as it is asked for" in result.stderr
+
+
 @pytest.mark.parametrize("row", [{"prompt": "", "chosen": "saw", "rejected": "ran"},
                                  {"prompt": "", "completion": "saw", "label": True}])
 def test_an_empty_prompt_is_a_bad_line_because_no_token_predicts_the_first_one(tokenizer_folder, tmp_path, row):

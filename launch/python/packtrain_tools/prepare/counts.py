@@ -9,6 +9,9 @@ SENTENCES = {
         "remove them from the data if it should not.",
     "equal_answers":
         "Pairs of equal answers that were left out: {n}. Neither is better, so there is nothing to learn.",
+    "doubled_prompts":
+        "Pairs whose two texts begin with the text of their prompt: {n}. It is in the examples twice. Where the "
+        "texts are whole, --column prompt= finds the prompt in them.",
     "unlearned_preferences":
         "Preferences with nothing to predict in an answer: {n}. They were left out.",
     "unlearned_rollouts":
@@ -28,7 +31,7 @@ SENTENCES = {
         "prompt where the template knows that option.",
     "dropped_thoughts":
         "Thoughts of earlier turns that the chat template leaves out: {n}. They are not in the store; "
-        "--train-on each-turn learns each of them, in an example of its own.",
+        "in supervised data --train-on each-turn learns each of them, in an example of its own.",
     "assistant_begins":
         "Conversations that the assistant begins: {n}. They are trained from the first turn that answers "
         "a message on; \"train\": true of a message learns it all the same.",

@@ -65,6 +65,8 @@ class PreferenceRows:
         rows = iter(self._encode(members, counts))
         found: list[GroupRow | ValueError | None] = []
         for preference in preferences:
+            if _has_doubled_prompt(preference):
+                counts["doubled_prompts"] += 1
             try:
                 found.append(self._group(preference, [next(rows) for _ in preference.members], counts))
             except ValueError as fault:
@@ -99,6 +101,12 @@ class PreferenceRows:
             noticed.pop("truncated", None)
         counts.update(dict.fromkeys(noticed, 1))
         return None if any(row is None for row in kept) else [row for row in kept if row is not None]
+
+
+def _has_doubled_prompt(preference: Preference) -> bool:
+    """True for a pair of texts that both begin with the prompt, as whole texts do."""
+    texts = [member for _, member in preference.members if isinstance(member, Text)]
+    return len(texts) > 1 and all(bool(text.prompt) and text.text.startswith(text.prompt or "") for text in texts)
 
 
 def _check_prompts(rows: list[Row]):

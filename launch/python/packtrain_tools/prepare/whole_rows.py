@@ -1,5 +1,6 @@
 """Rows of answers that are neither divided nor shortened: those of preferences and rollouts."""
 
+import re
 from collections import Counter
 
 import tokenizers
@@ -10,6 +11,10 @@ from packtrain_tools.prepare.chat_rows import ChatRows
 from packtrain_tools.prepare.lengths import Row
 from packtrain_tools.prepare.text_rows import TextRows
 from packtrain_tools.sources.documents import Text
+
+# --train-on is refused for answers that are compared.
+_ADVICE = re.compile(r"--train-on each-turn or last learns[^()]*")
+_ADVICE_OF_ANSWERS = "an answer of one turn is learned as it is asked for"
 
 
 class WholeRows:
@@ -47,4 +52,4 @@ class WholeRows:
             encoding = self._tokenizer.encode(rendered.text, add_special_tokens=False)
             return self._chats.row(rendered, encoding, counts)
         except ValueError as fault:
-            return fault
+            return ValueError(_ADVICE.sub(_ADVICE_OF_ANSWERS, str(fault)))
