@@ -55,10 +55,11 @@ def _rollout(member: Member, numbers: dict) -> Rollout:
                              "probability, which is at most 0")
         values[OLD_LOG_PROB] = [min(each, 0.0) for each in log_probs]
     if TOKEN_WEIGHT in numbers:
-        values[TOKEN_WEIGHT] = _numbers(numbers[TOKEN_WEIGHT], TOKEN_WEIGHT)
-        least = min(values[TOKEN_WEIGHT]) if isinstance(values[TOKEN_WEIGHT], list) else values[TOKEN_WEIGHT]
+        weights = _numbers(numbers[TOKEN_WEIGHT], TOKEN_WEIGHT)
+        least = min(weights, default=0.0) if isinstance(weights, list) else weights
         if least < 0:
             raise ValueError(f"'{TOKEN_WEIGHT}' has {least:g}, wanted numbers of at least 0")
+        values[TOKEN_WEIGHT] = weights
     return Rollout(member, values, reward)
 
 
