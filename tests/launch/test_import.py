@@ -100,6 +100,20 @@ def test_no_evaluation_an_epoch_is_none_before_the_end(tmp_path):
     assert result["run"]["evaluate_steps"] == 0 and result["checkpoint"]["save_steps"] == 0
 
 
+def test_8_bit_products_are_those_of_all_linear_layers(tmp_path):
+    file = axolotl(tmp_path, "bf16: true\nfp8: true\nfp8_enable_fsdp_float8_all_gather: true\n")
+    result = listed(file, cwd=tmp_path)
+    assert result["settings"]["precision"] == {"compute": "bf16", "linear": "fp8_tensor", "weight_gradient": "fp8"}
+    assert not any(one["matters"] for one in result["not_carried"] if one["key"].startswith("fp8"))
+    run(file, "--out", tmp_path / "out.yaml", cwd=tmp_path, checked=True)
+
+
+def test_8_bit_products_under_an_adapter_are_listed(tmp_path):
+    result = listed(axolotl(tmp_path, "adapter: lora\nlora_r: 8\nlora_target_linear: true\nfp8: true\n"), cwd=tmp_path)
+    assert "linear" not in result["settings"].get("precision", {})
+    assert [one["matters"] for one in result["not_carried"] if one["key"] == "fp8"] == [True]
+
+
 def test_with_packing_a_step_has_the_tokens_of_its_packed_sequences(tmp_path):
     file = axolotl(tmp_path, "micro_batch_size: 2\nsequence_len: 512\nsample_packing: true\n")
     result = listed(file, "--ranks", 4, cwd=tmp_path)["settings"]

@@ -59,6 +59,10 @@ NO_EFFECT = {
         "upcast_layernorm upcast_lmhead_output embeddings_skip_upcast fp32_norms",
     "`packtrain export` and `merge` do this after the run":
         "export_* merge_lora merge_method create_new_adapter",
+    "weights are gathered in precision.compute, and cast to 8 bits after that":
+        "fp8_enable_fsdp_float8_all_gather",
+    "8-bit products are those of cuBLASLt":
+        "fp8_backend",
     "where its parts lie is decided here":
         "lora_on_cpu qlora_sharded_model_loading lora_fan_in_fan_out peft_autocast_adapter_dtype "
         "quantization_method bnb_4bit_quant_storage quantization_device_map offload_folder",
@@ -77,8 +81,6 @@ CHANGES = {
         "embedding_lr embedding_lr_scale dion_* qgalore_* adam_beta3 adam_epsilon2",
     "does not exist here: products are in the type of precision.compute":
         "qat quantization model_quantization_config*",
-    "8-bit products are another choice here: precision.linear and precision.weight_gradient":
-        "fp8 fp8_*",
     "attention as in config.json of the model is computed: change it there":
         "rope_scaling shift_attn mixture_of_depths scaling_softmax* overrides_of_model_config "
         "overrides_of_model_kwargs model_init_kwargs",

@@ -178,6 +178,18 @@ def convert_precision(c: Conversion):
         c.write("precision.compute", "bf16", *names)
 
 
+def convert_products(c: Conversion):
+    """torchao's float8 layers, which the others use, multiply 8-bit floats in all three products."""
+    if not c.flag("fp8"):
+        return
+    if "kind" in c.settings.get("adapter", {}):
+        c.leave("fp8", "products of a model with an adapter are in precision.compute")
+        return
+    note = "a scale for each tensor; e4m3 forward, e5m2 gradients"
+    c.write("precision.linear", "fp8_tensor", "fp8", note=note)
+    c.write("precision.weight_gradient", "fp8", "fp8")
+
+
 def convert_memory(c: Conversion):
     keys = c.keys
     recomputes = keys.word("gradient_checkpointing")
@@ -244,6 +256,7 @@ def convert_training(c: Conversion, d: Dialect, length: int | None, packed: bool
     convert_optimizer(c, d)
     convert_schedule(c, d)
     convert_precision(c)
+    convert_products(c)
     convert_memory(c)
     convert_run(c, d)
     convert_saving(c, d)
