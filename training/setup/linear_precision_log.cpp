@@ -14,8 +14,8 @@ namespace {
 
 void log_others(const std::vector<std::string>& names, const char* why) {
   if (names.empty()) return;
-  log_info("precision.linear: {} weights multiply in precision.compute, {}: {}{}", names.size(),
-           why, names.front(), names.size() > 1 ? " and others" : "");
+  log_info("precision.linear: weights that multiply in precision.compute, {}: {} ({}{})", why,
+           names.size(), names.front(), names.size() > 1 ? " and others" : "");
 }
 
 }  // namespace
@@ -36,8 +36,9 @@ void prepare_linear_precision(const DecoderConfig& decoder, const Device& device
                 "weights must be multiples of 16, and experts are not computed in 8 bits.");
   }
   check_fp8_device(tensor_device(device));
-  log_info("precision.linear: {} weights multiply in 8-bit floats{}", weights.in_fp8.size(),
-           decoder.linear.products == Fp8Products::kAll ? ", their gradients too" : "");
+  log_info("precision.linear: weights that multiply in 8-bit floats{}: {}",
+           decoder.linear.products == Fp8Products::kAll ? ", their gradients too" : "",
+           weights.in_fp8.size());
   log_others(weights.kept, "as precision.keep_bf16 says");
   log_others(weights.odd, "because a size is not a multiple of 16");
   log_others(weights.experts, "because they are of experts");
