@@ -29,7 +29,7 @@ struct Mixture {
   // Routing of random tokens by a random router.
   Routing routing() const {
     return route(random_numbers({tokens, hidden}, at::kBFloat16),
-                 random_weight({num_experts, hidden}), nullptr, {per_token, false, false}, {});
+                 {random_weight({num_experts, hidden})}, {per_token, false, false}, {});
   }
 
   // The gate and up projection: dispatch's forward and weight gradient.

@@ -17,7 +17,8 @@ std::vector<ParameterSpec> freeze_model(const DecoderConfig& config,
                                         std::vector<ParameterSpec> parameters) {
   if (config.adapter == nullptr) return parameters;
   for (ParameterSpec& parameter : parameters) {
-    parameter.trainable = parameter.in_adapter || config.is_trained(parameter.name);
+    parameter.trainable =
+        parameter.trainable && (parameter.in_adapter || config.is_trained(parameter.name));
   }
   return parameters;
 }

@@ -17,8 +17,9 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);  /
 //    attention_post_norm [H], mlp_norm [H], mlp.gate_up [2 I, H] (not gated: mlp.up [I, H]),
 //    mlp.down [H, I], mlp_post_norm [H]
 // A layer with E experts of width J, and a shared one of width S, has these instead of the MLP:
-//    mlp.router [E, H], mlp.experts.gate_up [E, 2 J, H], mlp.experts.down [E, H, J],
-//    mlp.shared.gate_up [2 S, H], mlp.shared.down [H, S], mlp.shared_gate [1, H]
+//    mlp.router [E, H], mlp.router.choice_bias [E], mlp.experts.gate_up [E, 2 J, H],
+//    mlp.experts.down [E, H, J], mlp.shared.gate_up [2 S, H], mlp.shared.down [H, S],
+//    mlp.shared_gate [1, H]
 // A weight with a low-rank update is followed by its matrices (recorded_operators.h).
 std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::int64_t layer);
 // final_norm [H], head [V, H] and its bias; with tied embeddings head is the embedding itself.

@@ -34,6 +34,12 @@ void WeightMap::whole(const std::string& parameter, const std::string& hf_name,
   part(parameter, hf_name, hf_shape, 0, num_elements(hf_shape));
 }
 
+void WeightMap::constant(const std::string& parameter, const std::string& hf_name,
+                         const std::vector<std::int64_t>& hf_shape) {
+  whole(parameter, hf_name, hf_shape);
+  pieces_.back().keep_float32 = true;
+}
+
 void WeightMap::part(const std::string& parameter, const std::string& hf_name,
                      const std::vector<std::int64_t>& hf_shape, std::int64_t hf_begin,
                      std::int64_t size) {

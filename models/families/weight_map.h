@@ -33,6 +33,7 @@ struct WeightPiece {
   std::int64_t hf_row_stride = 0;
   std::int64_t hf_column_stride = 1;
   WeightCoding coding = WeightCoding::kPlain;  // kMxfp4: the last size of hf_shape is whole blocks
+  bool keep_float32 = false;                   // float32 in files of any dtype
 
   std::int64_t numel() const { return rows * columns; }
   std::int64_t hf_numel() const;
@@ -66,6 +67,9 @@ class WeightMap {
   // The whole tensor.
   void whole(const std::string& parameter, const std::string& hf_name,
              const std::vector<std::int64_t>& hf_shape);
+  // The whole tensor of constants, which stay float32 (ParameterSpec::keep_float32).
+  void constant(const std::string& parameter, const std::string& hf_name,
+                const std::vector<std::int64_t>& hf_shape);
   // `size` elements of the tensor from `hf_begin` on.
   void part(const std::string& parameter, const std::string& hf_name,
             const std::vector<std::int64_t>& hf_shape, std::int64_t hf_begin, std::int64_t size);

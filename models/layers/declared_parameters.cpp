@@ -43,6 +43,15 @@ ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::
       {std::move(name), std::move(shape), {Kind::kZeros, 0.0}, OptimizerGroup::kNoDecay});
 }
 
+ParameterId declare_constant(OperatorTape& tape, std::string name,
+                             std::vector<std::int64_t> shape) {
+  ParameterSpec spec{
+      std::move(name), std::move(shape), {Kind::kZeros, 0.0}, OptimizerGroup::kNoDecay};
+  spec.trainable = false;
+  spec.keep_float32 = true;
+  return tape.parameter(spec);
+}
+
 // The effective weight starts at 1. A weight that is added to the offset 1 therefore starts at 0.
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset) {

@@ -22,6 +22,8 @@ ParameterId declare_decodable_weight(OperatorTape& tape, std::string name,
 // `exists` is false for an operator without the bias, which then declares none.
 ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                          bool exists);
+// Float32 values in any model, zeros at first, which are not trained.
+ParameterId declare_constant(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape);
 // The weight of a norm. Its initial values give a scale of 1.
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset);

@@ -12,6 +12,7 @@
 #include "models/layers/adapter_targets.h"
 #include "models/layers/linear_precision.h"
 #include "models/ops/activation/activation_kind.h"
+#include "models/ops/experts/router_kind.h"
 #include "models/ops/rotary/rotary_config.h"
 
 namespace packtrain {
@@ -54,6 +55,14 @@ struct ExpertsConfig {
   std::int64_t shared_intermediate_size = 0;  // width of an additional MLP for all tokens; 0: none
   bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
   double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
+  RouterKind router = RouterKind::kSoftmax;   // the others: models/ops/experts/routing.h
+  // kSigmoid: a constant that is added to the scores for the choice alone, and experts in groups of
+  // which each token chooses some.
+  bool choice_bias = false;
+  std::int64_t num_groups = 1;
+  std::int64_t groups_per_token = 1;
+  double weight_multiplier = 1.0;  // kSigmoid: factor of the weights
+  double mixer_epsilon = 0.01;     // kSparseMixer: half the distance at which experts compete
 
   bool operator==(const ExpertsConfig&) const = default;
 };

@@ -18,12 +18,13 @@ namespace {
 struct RoutedValues {
   Value weights;
   Value choice;         // experts
-  Value probabilities;  // undefined where not needed
-  Value order;          // permuted rows
+  Value probabilities;  // without elements where not needed, as the logits
+  Value logits;
+  Value order;  // permuted rows
   Value ends;
 
   Routing routing(OperatorContext& run) const {
-    return {run.get(weights), run.get(choice), run.get(probabilities)};
+    return {run.get(weights), run.get(choice), run.get(probabilities), run.get(logits)};
   }
   TokenPermutation sorted(OperatorContext& run) const { return {run.get(order), run.get(ends)}; }
 };
@@ -35,13 +36,15 @@ RoutedValues routed_values(OperatorTape& tape, const std::string& name, std::int
     return tape.value(ValueKind::kStatistics, name + what, {rows, width, dtype});
   };
   const std::int64_t chosen = config.experts_per_token;
-  const bool needs_probabilities = routing_options(config).reads_probabilities();
-  return {number(".router.weights", num_rows, chosen, c10::kFloat),
-          number(".router.experts", num_rows, chosen, c10::kInt),
-          number(".router.probabilities", num_rows, needs_probabilities ? config.num_experts : 0,
-                 c10::kFloat),
-          number(".order", num_rows, chosen, c10::kInt),
-          number(".order.ends", 1, config.num_experts, c10::kInt)};
+  const RoutingOptions how = routing_options(config);
+  return {
+      number(".router.weights", num_rows, chosen, c10::kFloat),
+      number(".router.experts", num_rows, chosen, c10::kInt),
+      number(".router.probabilities", num_rows, how.reads_probabilities() ? config.num_experts : 0,
+             c10::kFloat),
+      number(".router.logits", num_rows, how.reads_logits() ? config.num_experts : 0, c10::kFloat),
+      number(".order", num_rows, chosen, c10::kInt),
+      number(".order.ends", 1, config.num_experts, c10::kInt)};
 }
 
 RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
@@ -52,20 +55,23 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
   const bool all_rows = in.num_rows == tape.num_rows();
   Operator step;
   step.inputs = {x};
-  step.outputs = {routed.weights, routed.choice, routed.probabilities, routed.order, routed.ends};
-  step.needs = {x, routed.weights, routed.choice, routed.probabilities};
+  step.outputs = {routed.weights, routed.choice, routed.probabilities,
+                  routed.logits,  routed.order,  routed.ends};
+  step.needs = {x, routed.weights, routed.choice, routed.probabilities, routed.logits};
   MultiplyAdds& sums = step.multiply_adds;
   (options.router_trained ? sums.of_rows : sums.of_frozen_rows) =
       in.numel() * options.experts.num_experts;
   step.forward = [=](OperatorContext& run) {
-    Routing routing = route(run.get(x), run.parameter(parameters.router),
-                            run.find(parameters.router_bias), how, run.options().gemm_timing);
+    const RouterWeights router{run.parameter(parameters.router), run.find(parameters.router_bias),
+                               run.find(parameters.choice_bias)};
+    Routing routing = route(run.get(x), router, how, run.options().gemm_timing);
     write_routing(run.batch(), routing, options.experts, options.layer, options.num_layers,
                   all_rows);
     TokenPermutation order = sort_tokens_by_expert(routing.experts, options.experts.num_experts);
     run.set(routed.weights, std::move(routing.weights));
     run.set(routed.choice, std::move(routing.experts));
     run.set(routed.probabilities, std::move(routing.probabilities));
+    run.set(routed.logits, std::move(routing.logits));
     run.set(routed.order, std::move(order.permuted_rows));
     run.set(routed.ends, std::move(order.ends));
   };
@@ -234,7 +240,12 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
 RoutingOptions routing_options(const ExpertsConfig& config) {
   return {.experts_per_row = config.experts_per_token,
           .normalize = !config.softmax_first || config.normalize_weights,
-          .keep_probabilities = config.auxiliary_loss != 0};
+          .keep_probabilities = config.auxiliary_loss != 0,
+          .kind = config.router,
+          .num_groups = config.num_groups,
+          .groups_per_row = config.groups_per_token,
+          .weight_multiplier = config.weight_multiplier,
+          .mixer_epsilon = config.mixer_epsilon};
 }
 
 ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
@@ -249,6 +260,9 @@ ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, s
   ExpertsParameters parameters;
   parameters.router = declare_weight(tape, name + ".router.weight", {count, width}, deviation);
   parameters.router_bias = declare_bias(tape, name + ".router.bias", {count}, config.router_bias);
+  if (config.choice_bias) {
+    parameters.choice_bias = declare_constant(tape, name + ".router.choice_bias", {count});
+  }
   parameters.up =
       declare_decodable_weight(tape, up + ".weight", {count, projected, width}, deviation);
   parameters.up_bias = declare_bias(tape, up + ".bias", {count, projected}, config.bias);

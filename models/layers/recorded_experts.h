@@ -32,7 +32,8 @@ struct ExpertsOptions {
 struct ExpertsParameters {
   ParameterId router;
   ParameterId router_bias;
-  ParameterId up;  // gate and up, merged
+  ParameterId choice_bias;  // constant
+  ParameterId up;           // gate and up, merged
   ParameterId up_bias;
   ParameterId down;
   ParameterId down_bias;
@@ -45,6 +46,7 @@ RoutingOptions routing_options(const ExpertsConfig& config);
 // For rows of `width` elements and E experts of width J, declares NAME.router.weight [E, width],
 // NAME.experts.gate_up.weight [E, 2 J, width] and NAME.experts.down.weight [E, width, J]. Each has
 // a bias if the config has it, and a low-rank update (declare_expert_lora) if the options have it.
+// A router may have NAME.router.choice_bias [E] too.
 ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
                                   const ExpertsOptions& options);
 

@@ -32,6 +32,18 @@ def randomize(model, generator):
                 parameter.add_(0.2 * noise)
             else:
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
+        for constant in constants_of(model):
+            constant.copy_(0.2 * torch.randn(constant.shape, generator=generator))
+
+
+def constant_names(model):
+    """The buffers that are saved with a model, such as the bias of a choice of experts."""
+    saved = model.state_dict().keys()
+    return {name for name, _ in model.named_buffers() if name in saved}
+
+
+def constants_of(model):
+    return [model.get_buffer(name) for name in sorted(constant_names(model))]
 
 
 def rotary_modules(model):
@@ -64,15 +76,45 @@ def has_choices(case):
         return case.name != "all_experts" and bool(routers_of(from_config(case.config())))
 
 
+def smallest_difference(scores):
+    """Between two scores of a row."""
+    if scores.shape[-1] < 2:
+        return float("inf")
+    return scores.sort(dim=-1).values.diff(dim=-1).min().item()
+
+
+def margins_of_groups(router, logits):
+    """Returns the smallest differences of experts and of groups for a router of sigmoids."""
+    scores = logits.sigmoid() + router.e_score_correction_bias
+    groups = scores.unflatten(-1, (router.num_group, -1)).topk(2).values.sum(dim=-1)
+    return [smallest_difference(scores), smallest_difference(groups)]
+
+
+def margins_of_competition(router, logits):
+    """Returns how near an expert comes to the distance at which it competes no more (a sparse mixer)."""
+    margins, left = [smallest_difference(logits)], logits
+    for _ in range(2):
+        largest, chosen = left.max(dim=-1, keepdim=True)
+        distance = (largest - logits) / torch.maximum(logits.abs(), largest)
+        margins.append((distance - 2 * router.router_jitter_noise).abs().min().item())
+        left = left.scatter(-1, chosen, float("-inf"))
+    return margins
+
+
 def routing_margin(model, sequences):
     """The smallest difference between two experts' scores for a token."""
     margin = float("inf")
 
     def look(module, inputs, outputs):
         nonlocal margin
-        scores = router_scores(outputs).sort(dim=-1).values
-        if scores.shape[-1] > 1:
-            margin = min(margin, scores.diff(dim=-1).min().item())
+        scores = router_scores(outputs)
+        if hasattr(module, "e_score_correction_bias"):
+            margins = margins_of_groups(module, scores)
+        elif hasattr(module, "input_jitter_noise"):
+            margins = margins_of_competition(module, scores)
+        else:
+            margins = [smallest_difference(scores)]
+        margin = min(margin, *margins)
 
     handles = [router.register_forward_hook(look) for router in routers_of(model)]
     if not handles:
@@ -163,4 +205,6 @@ def save_gradients(model, folder):
     for parameter in model.parameters():
         gradient = parameter.grad
         parameter.data = torch.zeros_like(parameter) if gradient is None else gradient
+    for constant in constants_of(model):
+        constant.zero_()
     model.save_pretrained(folder)

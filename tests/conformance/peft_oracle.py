@@ -7,7 +7,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 
 # Linear layers of transformers that choose experts or scale their sum: no adapter targets them here.
-ROUTERS = ["router.layer", "shared_expert_gate", "gate"]
+ROUTERS = ["router", "router.layer", "shared_expert_gate", "gate"]
 EMBEDDINGS = ("embed_tokens", "embed_in", "word_embeddings", "wte")
 
 
@@ -99,7 +99,9 @@ def patterns(model):
 
 
 def magnitudes(model):
-    return {**all_linear(model), "use_dora": True}
+    """PEFT has none of experts. It takes names of GLM-4.5's dense layers for those of experts."""
+    names = {"target_modules": attention_names(model)} if model.config.model_type == "glm4_moe" else {}
+    return {**all_linear(model), **names, "use_dora": True}
 
 
 def magnitudes_in_some_layers(model):

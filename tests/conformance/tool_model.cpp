@@ -1,7 +1,10 @@
 #include "tests/conformance/tool_model.h"
 
+#include <ATen/ops/zeros.h>
+
 #include "framework/core/error.h"
 #include "framework/core/file.h"
+#include "models/families/weight_map.h"
 #include "training/checkpoint/hugging_face.h"
 #include "training/checkpoint/peft_folder.h"
 #include "training/setup/adapter_source.h"
@@ -75,7 +78,12 @@ void export_whole(const std::string& folder, const DecoderConfig& config,
 
 // Weights or gradients of what is trained, as they are saved.
 void export_tensors(const std::string& folder, const ModelSource& source, const Tensors& tensors) {
-  const auto parameters = [&](const std::string& name) { return tensors.at(name); };
+  const auto shapes = parameter_shapes(without_adapter(source.decoder));
+  // Constants have no gradient.
+  const auto parameters = [&](const std::string& name) {
+    const auto found = tensors.find(name);
+    return found != tensors.end() ? found->second : at::zeros(shapes.at(name));
+  };
   if (source.adapter) {
     write_peft_folder(folder, source.decoder, source.adapter->adapters.front(), parameters, {});
   } else {

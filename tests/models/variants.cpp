@@ -104,6 +104,32 @@ DecoderConfig balanced_experts() {
   return config;
 }
 
+// Groups of experts, weights that sum to more than 1, a dense layer.
+DecoderConfig sigmoid_router() {
+  DecoderConfig config = shared_experts();
+  config.layers = {{}, {.experts = true}};
+  config.experts.num_experts = 6;
+  config.experts.shared_gate = false;
+  config.experts.normalize_weights = true;
+  config.experts.router = RouterKind::kSigmoid;
+  config.experts.choice_bias = true;
+  config.experts.num_groups = 3;
+  config.experts.groups_per_token = 2;
+  config.experts.weight_multiplier = 1.5;
+  return config;
+}
+
+// Most experts compete. The balancing loss reads the probabilities of all.
+DecoderConfig sparse_mixer() {
+  DecoderConfig config = balanced_experts();
+  config.experts.shared_intermediate_size = 0;
+  config.experts.experts_per_token = 2;
+  config.experts.router = RouterKind::kSparseMixer;
+  config.experts.mixer_epsilon = 0.5;
+  config.head_bias = true;
+  return config;
+}
+
 // Both projections of one layer, one of the other.
 DecoderConfig adapted_experts() {
   DecoderConfig config = shared_experts();
@@ -145,9 +171,11 @@ std::vector<Variant> decoder_variants() {
                               {"norms without weights, a window", plain_layer_norm()},
                               {"a layer of experts", some_experts()},
                               {"shared experts", shared_experts()},
+                              {"a sigmoid router", sigmoid_router()},
                               {"experts with adapters", adapted_experts()},
                               {"magnitudes of rows", adapted_rows()},
-                              {"experts with an auxiliary loss", balanced_experts()}};
+                              {"experts with an auxiliary loss", balanced_experts()},
+                              {"a sparse mixer", sparse_mixer()}};
   for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
   return all;
 }

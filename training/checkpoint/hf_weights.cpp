@@ -42,6 +42,7 @@ std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pie
     place.try_emplace(piece.parameter, place.size());
     const auto [found, is_new] = index.try_emplace(piece.hf_name, tensors.size());
     if (is_new) tensors.push_back({piece.hf_name, piece.hf_shape, piece.hf_numel(), {}, type});
+    if (piece.keep_float32) tensors[found->second].type = DataType::kFloat32;
     tensors[found->second].pieces.push_back(piece);
   }
   std::stable_sort(tensors.begin(), tensors.end(), [&](const auto& a, const auto& b) {
@@ -109,9 +110,9 @@ class LoadedParameters {
   std::map<std::string, at::Tensor> loaded_;
 };
 
-// The flattened `tensor` with type `scalar`.
-at::Tensor put_together(const OutgoingTensor& tensor, const LoadedParameters& parameters,
-                        at::ScalarType scalar) {
+// The flattened `tensor` with its type.
+at::Tensor put_together(const OutgoingTensor& tensor, const LoadedParameters& parameters) {
+  const at::ScalarType scalar = scalar_type_of(tensor.type);
   const WeightPiece& first = tensor.pieces.front();
   if (tensor.pieces.size() == 1 && first.is_contiguous()) {
     return parameters.run(first).to(scalar).contiguous();
@@ -125,8 +126,7 @@ at::Tensor put_together(const OutgoingTensor& tensor, const LoadedParameters& pa
   return whole;
 }
 
-void write_shard(const std::string& path, const Shard& shard, const ParameterSource& source,
-                 at::ScalarType scalar) {
+void write_shard(const std::string& path, const Shard& shard, const ParameterSource& source) {
   std::vector<TensorHeader> headers;
   headers.reserve(shard.size());
   for (const OutgoingTensor& tensor : shard) {
@@ -142,7 +142,7 @@ void write_shard(const std::string& path, const Shard& shard, const ParameterSou
       continue;
     }
     parameters.load_for(tensor);
-    writer.write(bytes_of(put_together(tensor, parameters, scalar)));
+    writer.write(bytes_of(put_together(tensor, parameters)));
   }
   writer.finish();
 }
@@ -152,8 +152,8 @@ void write_shard(const std::string& path, const Shard& shard, const ParameterSou
 void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
                       const ParameterSource& source, const ExportOptions& options,
                       const std::map<std::string, HfTensor>& copied) {
-  const at::ScalarType scalar = options.bfloat16 ? at::kBFloat16 : at::kFloat;
-  auto tensors = outgoing_tensors(pieces, data_type_of(at::empty({0}, scalar)));
+  auto tensors =
+      outgoing_tensors(pieces, options.bfloat16 ? DataType::kBFloat16 : DataType::kFloat32);
   for (const auto& [name, tensor] : copied) {
     const TensorView& view = *tensor.view;
     tensors.push_back({name, view.shape, view.numel(), {}, view.dtype, tensor});
@@ -165,7 +165,7 @@ void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>&
   for (int i = 0; i < num_shards; ++i) {
     const std::string name = num_shards == 1 ? kHfWeightsName : hf_shard_name(i + 1, num_shards);
     const Shard& shard = shards[static_cast<std::size_t>(i)];
-    write_shard(folder + "/" + name, shard, source, scalar);
+    write_shard(folder + "/" + name, shard, source);
     for (const OutgoingTensor& tensor : shard) {
       weight_map[tensor.name] = name;
       total_bytes += tensor.num_bytes();
@@ -178,8 +178,8 @@ void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>&
 
 void write_hf_tensors(const std::string& path, const std::vector<WeightPiece>& pieces,
                       const ParameterSource& source, bool bfloat16) {
-  const at::ScalarType scalar = bfloat16 ? at::kBFloat16 : at::kFloat;
-  write_shard(path, outgoing_tensors(pieces, data_type_of(at::empty({0}, scalar))), source, scalar);
+  write_shard(path, outgoing_tensors(pieces, bfloat16 ? DataType::kBFloat16 : DataType::kFloat32),
+              source);
 }
 
 ParameterSource checkpoint_parameters(const std::string& checkpoint_folder) {

@@ -10,6 +10,8 @@
 
 #include <tuple>
 
+#include "models/ops/experts/sigmoid_router.h"
+#include "models/ops/experts/sparse_mixer.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
@@ -21,20 +23,18 @@ at::Tensor softmax_backward(const at::Tensor& grad, const at::Tensor& s) {
   return at::sub(grad, mean).mul_(s);
 }
 
-at::Tensor router_logits(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
+at::Tensor router_logits(const at::Tensor& x, const RouterWeights& router,
                          const GemmTiming& timing) {
-  const at::Tensor logits =
-      at::empty({x.size(0), weight.value.size(0)}, x.options().dtype(at::kFloat));
-  gemm_out(logits, x, weight.value.t(),
-           {.bias = bias != nullptr ? bias->value.to(at::kFloat) : at::Tensor()}, timing);
+  const at::Tensor& weight = router.weight.value;
+  const at::Tensor logits = at::empty({x.size(0), weight.size(0)}, x.options().dtype(at::kFloat));
+  gemm_out(logits, x, weight.t(),
+           {.bias = router.bias != nullptr ? router.bias->value.to(at::kFloat) : at::Tensor()},
+           timing);
   return logits;
 }
 
-}  // namespace
-
-Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-              const RoutingOptions& options, const GemmTiming& timing) {
-  const at::Tensor logits = router_logits(x, weight, bias, timing);
+// The softmax router.
+Routing choose_experts(const at::Tensor& logits, const RoutingOptions& options) {
   if (logits.is_cuda()) return choose_experts_cuda(logits, options);
   // libtorch's topk defines no order among equal values; a stable sort does.
   const auto [sorted, order] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
@@ -47,9 +47,9 @@ Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bia
   return routing;
 }
 
-at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
-                            const Routing& routing, std::int64_t num_experts,
-                            const RoutingOptions& options) {
+at::Tensor softmax_routing_backward(const at::Tensor& grad_weights,
+                                    const at::Tensor& grad_probabilities, const Routing& routing,
+                                    std::int64_t num_experts, const RoutingOptions& options) {
   if (grad_weights.is_cuda()) {
     return routing_backward_cuda(grad_weights, grad_probabilities, routing, num_experts, options);
   }
@@ -65,6 +65,39 @@ at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& gr
   }
   if (grad_probabilities.defined()) spread.add_(grad_probabilities);
   return softmax_backward(spread, routing.probabilities);
+}
+
+}  // namespace
+
+Routing route(const at::Tensor& x, const RouterWeights& router, const RoutingOptions& options,
+              const GemmTiming& timing) {
+  const at::Tensor logits = router_logits(x, router, timing);
+  switch (options.kind) {
+    case RouterKind::kSigmoid:
+      return choose_by_sigmoid(logits, router.choice_bias, options);
+    case RouterKind::kSparseMixer:
+      return choose_by_sparse_mixer(logits, options);
+    case RouterKind::kSoftmax:
+      break;
+  }
+  return choose_experts(logits, options);
+}
+
+at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
+                            const Routing& routing, std::int64_t num_experts,
+                            const RoutingOptions& options) {
+  switch (options.kind) {
+    case RouterKind::kSigmoid:
+      return sigmoid_routing_backward(grad_weights, routing, options);
+    case RouterKind::kSparseMixer: {
+      const at::Tensor grad = sparse_mixer_backward(grad_weights, routing, options);
+      if (!grad_probabilities.defined()) return grad;
+      return grad.add_(softmax_backward(grad_probabilities, routing.probabilities));
+    }
+    case RouterKind::kSoftmax:
+      break;
+  }
+  return softmax_routing_backward(grad_weights, grad_probabilities, routing, num_experts, options);
 }
 
 }  // namespace packtrain

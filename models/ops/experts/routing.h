@@ -1,6 +1,8 @@
 // Chooses the experts of each row and their weights (Shazeer et al., arXiv 1701.06538):
 //    z = x W^T + b;   p = softmax(z);   w = p of the chosen, the k largest z
 //    normalized: w divided by their sum (= softmax of the chosen z)
+// A sigmoid router (Liu et al., arXiv 2412.19437) and a sparse mixer (Liu et al., arXiv 2409.12136)
+// have other weights: sigmoid_router.h, sparse_mixer.h.
 // Of equal z the lowest expert comes first. x [T, H], W [E, H], b [E] are float32 or bfloat16.
 // Sums, z, p and w are float32. Backward:
 //    dz = p (dp - sum p dp) over all experts; normalized: over the chosen ones
@@ -13,6 +15,7 @@
 #include <cstdint>
 
 #include "models/block/block.h"
+#include "models/ops/experts/router_kind.h"
 
 namespace packtrain {
 
@@ -20,19 +23,35 @@ struct RoutingOptions {
   std::int64_t experts_per_row = 1;  // k
   bool normalize = false;
   bool keep_probabilities = false;  // although w and its gradient do not read them
+  RouterKind kind = RouterKind::kSoftmax;
+  std::int64_t num_groups = 1;  // kSigmoid, as the next two: ExpertsConfig has them
+  std::int64_t groups_per_row = 1;
+  double weight_multiplier = 1.0;
+  double mixer_epsilon = 0.01;  // kSparseMixer
 
-  bool reads_probabilities() const { return !normalize || keep_probabilities; }
+  bool reads_probabilities() const {
+    if (kind == RouterKind::kSoftmax) return !normalize || keep_probabilities;
+    return kind == RouterKind::kSigmoid || keep_probabilities;
+  }
+  bool reads_logits() const { return kind == RouterKind::kSparseMixer; }
 };
 
 struct Routing {
   at::Tensor weights;        // float32 [T, k]
-  at::Tensor experts;        // int32 [T, k], in descending order of the weights
-  at::Tensor probabilities;  // float32 [T, E]; undefined when not needed
+  at::Tensor experts;        // int32 [T, k], in the order in which they were chosen
+  at::Tensor probabilities;  // float32 [T, E], of a sigmoid router sigmoid(z); or undefined
+  at::Tensor logits;         // z, float32 [T, E]; undefined when not needed
 };
 
-// `bias` may be null.
-Routing route(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-              const RoutingOptions& options, const GemmTiming& timing);
+// The parameters of a router. Those that it does not have are null.
+struct RouterWeights {
+  const Parameter& weight;
+  const Parameter* bias = nullptr;
+  const Parameter* choice_bias = nullptr;  // float32 [E]: has no gradient (sigmoid_router.h)
+};
+
+Routing route(const at::Tensor& x, const RouterWeights& router, const RoutingOptions& options,
+              const GemmTiming& timing);
 
 // Returns dz [T, E], float32. `grad_probabilities` (float32 [T, E]) may be undefined.
 at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,

@@ -93,7 +93,7 @@ struct Run {
 Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
                 const std::array<Parameter, kNumWeights>& w, const RoutingOptions& options) {
   Run run;
-  run.routing = route(x, w[kRouter], &w[kRouterBias], options, {});
+  run.routing = route(x, {w[kRouter], &w[kRouterBias]}, options, {});
   const TokenPermutation order =
       sort_tokens_by_expert(run.routing.experts, w[kRouter].value.size(0));
   const ExpertProjection up{&w[kUp], &w[kUpBias]};

@@ -30,7 +30,7 @@ TEST_P(Routings, OfEqualScoresTheLowestExpertIsFirst) {
   Parameter router = random_parameter(on, {6, 8}, "router");
   router.value.copy_(router.value[0].expand({6, 8}).clone());  // all equal
   for (const bool normalize : {false, true}) {
-    const Routing routing = route(x, router, nullptr, {3, normalize, false}, {});
+    const Routing routing = route(x, {router}, {3, normalize, false}, {});
     for (std::int64_t s = 0; s < 3; ++s) {
       EXPECT_TRUE((routing.experts.select(1, s) == s).all().item<bool>()) << s;
     }
@@ -46,7 +46,7 @@ TEST_P(Routings, ZerosOfBothSignsAreEqual) {
   Parameter bias = random_parameter(on, {6}, "bias");
   bias.value.copy_(at::full({6}, 0.0));
   bias.value.slice(0, 0, 6, 2).neg_();
-  const Routing routing = route(x, router, &bias, {6, true, false}, {});
+  const Routing routing = route(x, {router, &bias}, {6, true, false}, {});
   for (std::int64_t s = 0; s < 6; ++s) {
     EXPECT_TRUE((routing.experts.select(1, s) == s).all().item<bool>()) << s;
   }
@@ -59,7 +59,7 @@ TEST_P(Routings, WithScoresThatAreNoNumbersTheChosenAreStillDistinct) {
   router.value[7].fill_(std::nan(""));
   router.value[35].fill_(-std::nan(""));
   router.value[12].fill_(std::numeric_limits<double>::infinity());  // of a sum: NaN or infinite
-  const Routing routing = route(x, router, nullptr, {40, false, false}, {});
+  const Routing routing = route(x, {router}, {40, false, false}, {});
   const auto sorted = std::get<0>(routing.experts.to(at::kCPU).sort(1));
   for (std::int64_t e = 0; e < 40; ++e) {
     EXPECT_TRUE((sorted.select(1, e) == e).all().item<bool>()) << e;
@@ -74,7 +74,7 @@ TEST_P(Routings, TheLargestScoresAreChosenInFallingOrder) {
   for (const auto& [num_experts, per_row] : {std::pair(16, 4), std::pair(70, 40)}) {
     SCOPED_TRACE(per_row);
     const Parameter router = random_parameter(on, {num_experts, 24}, "router");
-    const Routing routing = route(x, router, nullptr, {per_row, false, false}, {});
+    const Routing routing = route(x, {router}, {per_row, false, false}, {});
     const at::Tensor p = at::softmax(at::matmul(wide_copy(x), wide_copy(router.value).t()), 1);
     expect_close(routing.weights, std::get<0>(p.topk(per_row, 1)), 1e-5, "weights");
     expect_close(routing.weights, p.gather(1, routing.experts.to(at::kCPU, at::kLong)), 1e-5,
@@ -97,7 +97,7 @@ void expect_gradient_of_probabilities(const OperatorCase& on, const Choice& choi
   const at::Tensor grad_weights = random_tensor(numbers, {7, choice.per_row}, "d weights");
   const at::Tensor grad_p = random_tensor(numbers, {7, choice.num_experts}, "d probabilities");
   const RoutingOptions options{choice.per_row, choice.normalize, /*keep_probabilities=*/true};
-  const Routing routing = route(x, router, nullptr, options, {});
+  const Routing routing = route(x, {router}, options, {});
   const at::Tensor z = at::matmul(wide_copy(x), wide_copy(router.value).t());
   const at::Tensor leaf = reference_leaf(z);
   const at::Tensor p = at::softmax(leaf, 1);
