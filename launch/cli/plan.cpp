@@ -185,6 +185,7 @@ PlanReport make_report(const PlanArguments& arguments, Config config) {
   set_keys_of_row(*store, config);
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
+  check_learned_positions(*store, config.data.max_length, decoder);
   const Assumed assumed = assume(config, decoder, arguments.devices);
   FittedConfig fitted = fit_config(config, decoder, assumed, store);
   const PlanOptions options = plan_options(config, decoder, assumed.device.ranks.num_ranks,

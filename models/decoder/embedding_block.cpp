@@ -31,11 +31,17 @@ void write_embedded_a(const at::Tensor& grad_s, const at::Tensor& ids, const Par
   write_gradient(a, rows.grad.t());
 }
 
+// Examples are no longer than the positions (check_positions in training/setup), but pads may be.
+at::Tensor known_positions(const DeviceBatch& batch, std::int64_t num_positions) {
+  return batch.position_ids.clamp_max(num_positions - 1);
+}
+
 }  // namespace
 
 EmbeddingBlock::EmbeddingBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config)
     : parameters_(std::move(parameters)),
       multiplier_(config.embedding_multiplier),
+      num_positions_(config.learned_positions ? config.max_positions : 0),
       lora_(config.lora_of("embed.weight")) {}
 
 BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters,
@@ -49,6 +55,9 @@ BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters,
                  context.options.gemm_timing);
   }
   if (multiplier_ != 1.0) y.mul_(multiplier_);
+  if (num_positions_ > 0) {
+    y.add_(embedding_forward(known_positions(context.batch, num_positions_), parameters.back()));
+  }
   // Backward needs only the ids, which are in the batch, so the tape is empty.
   return {std::move(y), context.mode == BlockMode::kTrain ? std::make_unique<Tape>() : nullptr};
 }
@@ -57,6 +66,10 @@ at::Tensor EmbeddingBlock::backward(std::span<const Parameter> parameters,
                                     const BlockContext& context, std::unique_ptr<Tape> /*tape*/,
                                     const at::Tensor& grad_output) const {
   const at::NoGradGuard no_grad;
+  if (num_positions_ > 0 && parameters.back().grad.defined()) {
+    embedding_backward(grad_output, known_positions(context.batch, num_positions_),
+                       parameters.back());
+  }
   const at::Tensor& ids = context.batch.input_ids;
   const at::Tensor grad = multiplier_ == 1.0 ? grad_output : at::mul(grad_output, multiplier_);
   if (parameters[0].grad.defined()) embedding_backward(grad, ids, parameters[0]);

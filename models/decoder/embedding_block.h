@@ -1,6 +1,7 @@
 // The first block: embeds token ids.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ namespace packtrain {
 class EmbeddingBlock final : public Block {
  public:
   // `parameters`: embedding_parameters(config). Embedded rows are multiplied by
-  // config.embedding_multiplier.
+  // config.embedding_multiplier. With learned positions each row adds that of its position. Pads
+  // beyond the last position have the last one.
   EmbeddingBlock(std::vector<ParameterSpec> parameters, const DecoderConfig& config);
 
   const std::string& name() const override { return name_; }
@@ -27,6 +29,7 @@ class EmbeddingBlock final : public Block {
   std::string name_ = "embed";
   std::vector<ParameterSpec> parameters_;
   double multiplier_;
+  std::int64_t num_positions_;               // learned; 0: none
   std::shared_ptr<const LoraModules> lora_;  // null: none
 };
 

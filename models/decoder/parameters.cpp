@@ -32,6 +32,10 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config) {
   if (const auto modules = config.lora_of("embed.weight")) {
     declare_lora(tape, "embed", *modules, config.vocab_size, config.adapter->name);
   }
+  if (config.learned_positions) {
+    declare_weight(tape, "positions.weight", {config.max_positions, config.hidden_size},
+                   config.initializer_range);
+  }
   return freeze_model(config, tape.parameters());
 }
 

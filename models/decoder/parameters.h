@@ -10,7 +10,8 @@
 namespace packtrain {
 
 // H hidden, D head_dim, I intermediate, V vocabulary; weights are [out, in].
-std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);  // embed [V, H]
+// embed [V, H], and with learned positions positions [max_positions, H].
+std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 // Those that the layer's operators declare (layer_operators.h). A layer has those of the following
 // that its config has. Each bias follows its weight:
 //    attention_norm [H], attention.qkv [(heads + 2 kv) D, H], attention.output [H, heads D],

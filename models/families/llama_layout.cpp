@@ -14,7 +14,7 @@ void check_sizes(const DecoderConfig& config, ConfigReader& reader) {
                                            ", want a divisor of the " +
                                            std::to_string(config.num_heads) + " attention heads");
   }
-  if (config.head_dim % 2 != 0) {
+  if (config.head_dim % 2 != 0 && !config.learned_positions) {
     reader.fail("head_dim", "is " + std::to_string(config.head_dim) +
                                 ", want an even number (rotary positions turn pairs)");
   }

@@ -109,6 +109,7 @@ struct DecoderConfig {
   double attention_scale = 0;     // factor of q k^T; 0: 1 / sqrt(head_dim)
   double attention_soft_cap = 0;  // c: scores become c tanh(score / c); 0: no cap
   QueryTemperature query_temperature;
+  bool attention_scale_by_layer = false;  // layer i divides its scores by i + 1
   bool attention_sinks = false;  // a learned logit for each head that takes part in the softmax
   bool qkv_bias = false;
   bool attention_output_bias = false;
@@ -122,6 +123,7 @@ struct DecoderConfig {
   bool mlp_bias = false;
   ExpertsConfig experts;
 
+  bool learned_positions = false;  // a vector for each of max_positions, added to the embedding
   bool tied_embeddings = false;
   double embedding_multiplier = 1.0;
   double logit_multiplier = 1.0;

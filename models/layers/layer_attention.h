@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -11,11 +12,20 @@
 
 namespace packtrain {
 
+// The factor of the layer's scores; 0: 1 / sqrt(head_dim).
+inline double attention_scale_of(const DecoderConfig& config, std::int64_t layer) {
+  if (!config.attention_scale_by_layer) return config.attention_scale;
+  const double head_dim = static_cast<double>(config.head_dim);
+  const double scale =
+      config.attention_scale == 0 ? 1.0 / std::sqrt(head_dim) : config.attention_scale;
+  return scale / static_cast<double>(layer + 1);
+}
+
 inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t layer) {
   return {.num_heads = config.num_heads,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
-          .scale = config.attention_scale,
+          .scale = attention_scale_of(config, layer),
           .pattern = config.layer(layer).attention,
           .soft_cap = config.attention_soft_cap};
 }

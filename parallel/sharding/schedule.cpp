@@ -9,8 +9,7 @@ namespace {
 
 constexpr int kRotatingGradSlots = 2;
 
-// One use of a unit's weights by the compute stream, with what follows from its position in the
-// step.
+// One use of a unit's weights by the compute stream, and what its place in the step makes of it.
 struct Use {
   ActionKind kind = ActionKind::kForward;
   int block = 0;
@@ -22,6 +21,7 @@ struct Use {
   bool first_write = false;  // of the unit's gradient in this micro-batch
   bool last_write = false;
   bool accumulate = false;  // the memory already has a gradient, which is added to
+  bool adds_micro_batches = false;
 };
 
 std::vector<Use> list_uses(const UnitTable& table, const SlotTable& slots,
@@ -61,7 +61,10 @@ void mark_gradient_writes(std::vector<Use>& uses, bool sums_micro_batches) {
     list.front()->first_write = true;
     list.back()->last_write = true;
     const bool adds_up = sums_micro_batches && key.second > 0;
-    for (Use* use : list) use->accumulate = adds_up || use->block != list.front()->block;
+    for (Use* use : list) {
+      use->accumulate = adds_up || use->block != list.front()->block;
+      use->adds_micro_batches = adds_up;
+    }
   }
 }
 
@@ -95,8 +98,7 @@ class Builder {
  private:
   bool changes_slot(const Use& use) const { return slots_.gathers() && use.next_unit != use.unit; }
 
-  // Gradients in place need a reduction only across replicas, once a step. Local sums are complete
-  // once a step too.
+  // Gradients in place are reduced across replicas alone, once a step, as local sums are.
   bool is_reduced(const Use& use) const {
     return use.last_write && ((!slots_.grads_in_place && !sums_locally_) || completes(use));
   }
@@ -105,8 +107,7 @@ class Builder {
     return slots_.reduces() && use.micro_batch + 1 == options_.num_micro_batches;
   }
 
-  // True for the second to last block of a step's backward, when the last block's gradient is an
-  // embedding's and both are reduced.
+  // True for the block before an embedding in a step's backward, when both are reduced.
   bool defers_weight_grads(const Use& use) const {
     const int first = table_.first_trainable_block;
     if (use.kind != ActionKind::kBackward || use.block != first + 1 || !slots_.gathers())
@@ -116,8 +117,7 @@ class Builder {
            table_.units[last_unit].resident && last_unit != use.unit;
   }
 
-  // Gathers each slot's first unit, in the order of first use. The optimizer updates units in that
-  // order.
+  // Gathers each slot's first unit, in the order of first use, as the optimizer updates them.
   void gather_first_units() {
     std::vector<bool> seen(slots_.num_weight_slots, false);
     for (const Use& use : uses_) {
@@ -144,6 +144,7 @@ class Builder {
     action.grad_slot = grad_slot;
     action.training = options_.training && use.block >= table_.first_trainable_block;
     action.accumulate = use.accumulate;
+    action.adds_micro_batches = use.adds_micro_batches;
     action.releases = changes_slot(use);
     if (needs_wait(gather_of_slot_[use.weight_slot], gathers_seen_)) {
       action.waits.push_back(slots_.ready(use.weight_slot));

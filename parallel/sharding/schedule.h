@@ -51,6 +51,7 @@ struct Action {
   // to the gradient of another block. With gradients in place and with local sums it may be that of
   // another micro-batch.
   bool accumulate = false;
+  bool adds_micro_batches = false;  // accumulate: to the gradient of another micro-batch
   // Compute: the last use of the weight slot before its next gather, in this step or the next.
   bool releases = false;
   bool completes = false;         // reduce: the unit's last one of the step

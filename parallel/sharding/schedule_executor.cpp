@@ -151,7 +151,11 @@ Event& ScheduleExecutor::event(int number) const {
 }
 
 const std::vector<Parameter>& ScheduleExecutor::parameters_of(const Action& action) {
-  return parts_.storage.parameters(action.block, action.grad_slot, action.accumulate);
+  GradientWrite write = GradientWrite::kWrite;
+  if (action.accumulate) {
+    write = action.adds_micro_batches ? GradientWrite::kAdd : GradientWrite::kAddShared;
+  }
+  return parts_.storage.parameters(action.block, action.grad_slot, write);
 }
 
 void ScheduleExecutor::gather(const Action& action) {

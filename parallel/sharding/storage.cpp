@@ -77,13 +77,14 @@ std::int64_t ShardedStorage::communication_bytes() const {
 }
 
 const std::vector<Parameter>& ShardedStorage::parameters(int block, int grad_slot,
-                                                         bool accumulate) {
-  const auto [it, inserted] = views_.try_emplace({block, grad_slot, accumulate});
-  if (inserted) it->second = make_views(block, grad_slot, accumulate);
+                                                         GradientWrite write) {
+  const auto [it, inserted] = views_.try_emplace({block, grad_slot, write});
+  if (inserted) it->second = make_views(block, grad_slot, write);
   return it->second;
 }
 
-std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot, bool accumulate) const {
+std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot,
+                                                  GradientWrite write) const {
   const int u = table_.unit_of_block[block];
   const Unit& unit = table_.units[u];
   std::vector<Parameter> views;
@@ -105,7 +106,8 @@ std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot, bool
       const std::int64_t num_ranks = layout.numel / layout.shard_numel;
       parameter.grad = view(gradients_.whole(u, grad_slot), in_shard * num_ranks);
     }
-    parameter.accumulate = accumulate;
+    parameter.accumulate = write == GradientWrite::kAdd ||
+                           (write == GradientWrite::kAddShared && place.in_later_block);
     views.push_back(std::move(parameter));
   }
   return views;

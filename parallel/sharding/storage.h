@@ -19,6 +19,13 @@
 
 namespace packtrain {
 
+// A block's backward does this with the gradients of its parameters.
+enum class GradientWrite : std::uint8_t {
+  kWrite,
+  kAddShared,  // adds to those that a later block has written, and writes the others
+  kAdd         // adds to all: an earlier micro-batch has written them
+};
+
 class ShardedStorage {
  public:
   // Collective over both communicators.
@@ -40,20 +47,20 @@ class ShardedStorage {
   // gradient's sum.
   void begin_step(bool several_micro_batches);
   // A block's parameters as views, created once for each gradient slot (-1: no gradients).
-  const std::vector<Parameter>& parameters(int block, int grad_slot, bool accumulate);
+  const std::vector<Parameter>& parameters(int block, int grad_slot, GradientWrite write);
 
   // Communication memory, which the device's allocator does not count.
   std::int64_t communication_bytes() const;
 
  private:
-  using ViewKey = std::tuple<int, int, bool>;  // block, gradient slot, accumulate
+  using ViewKey = std::tuple<int, int, GradientWrite>;  // block, gradient slot
 
   // Collective, as allocate_arena().
   std::vector<at::Tensor> allocate_weight_slots(const SlotSizes& sizes, at::Device device,
                                                 Communicator& gather);
   void allocate_decoded_weight(at::Device device);
   std::vector<at::Tensor> gathered_parts(int unit) const;
-  std::vector<Parameter> make_views(int block, int grad_slot, bool accumulate) const;
+  std::vector<Parameter> make_views(int block, int grad_slot, GradientWrite write) const;
 
   const UnitTable& table_;
   const SlotTable& slots_;

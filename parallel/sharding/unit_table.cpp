@@ -67,9 +67,17 @@ Unit make_unit(Blocks blocks, std::vector<int> members, int num_ranks) {
   return unit;
 }
 
-std::vector<ParameterPlace> find_places(const Block& block, const Unit& unit) {
+bool has_parameter(const Block& block, const std::string& name) {
+  return std::ranges::find(block.parameters(), name, &ParameterSpec::name) !=
+         block.parameters().end();
+}
+
+std::vector<ParameterPlace> find_places(Blocks blocks, int block, const Unit& unit) {
   std::vector<ParameterPlace> places;
-  for (const ParameterSpec& spec : block.parameters()) {
+  for (const ParameterSpec& spec : blocks[block]->parameters()) {
+    const bool in_later_block = std::ranges::any_of(unit.blocks, [&](int other) {
+      return other > block && has_parameter(*blocks[other], spec.name);
+    });
     const auto part = std::ranges::find_if(unit.parts, [&](const UnitPart& p) {
       return p.trainable == spec.trainable && p.layout.encoding == spec.encoding;
     });
@@ -77,7 +85,7 @@ std::vector<ParameterPlace> find_places(const Block& block, const Unit& unit) {
     const auto segment =
         std::ranges::find_if(segments, [&](const Segment& s) { return s.spec.name == spec.name; });
     places.push_back({static_cast<std::size_t>(part - unit.parts.begin()),
-                      static_cast<std::size_t>(segment - segments.begin())});
+                      static_cast<std::size_t>(segment - segments.begin()), in_later_block});
   }
   return places;
 }
@@ -126,7 +134,7 @@ UnitTable make_unit_table(Blocks blocks, int num_ranks) {
     }
   }
   for (int b = 0; b < num_blocks; ++b) {
-    table.places.push_back(find_places(*blocks[b], table.units[table.unit_of_block[b]]));
+    table.places.push_back(find_places(blocks, b, table.units[table.unit_of_block[b]]));
   }
   return table;
 }

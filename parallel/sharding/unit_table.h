@@ -39,6 +39,7 @@ struct Unit {
 struct ParameterPlace {
   std::size_t part = 0;
   std::size_t segment = 0;
+  bool in_later_block = false;  // whose backward has written the gradient before
 };
 
 struct UnitTable {

@@ -85,7 +85,7 @@ std::vector<Parameter> TestModel::parameters_of(std::size_t block) const {
   std::vector<Parameter> parameters;
   for (const ParameterSpec& spec : blocks_[block]->parameters()) {
     parameters.push_back(parameters_.at(spec.name));
-    parameters.back().accumulate = tied_ && block == 0;
+    parameters.back().accumulate = tied_ && block == 0 && spec.name == "embed.weight";
   }
   return parameters;
 }

@@ -130,6 +130,19 @@ DecoderConfig sparse_mixer() {
   return config;
 }
 
+// GPT-2's structure: positions of their own next to an embedding that is the head.
+DecoderConfig learned_positions() {
+  DecoderConfig config = small_config();
+  config.norm = {.kind = NormKind::kLayer, .epsilon = 1e-5, .has_bias = true};
+  config.activation = {ActivationKind::kGeluTanh, false};
+  config.layers = {{.no_rotary = true}, {.no_rotary = true}};
+  config.learned_positions = true;
+  config.attention_scale_by_layer = true;
+  config.embedding_multiplier = 2;
+  config.tied_embeddings = true;
+  return config;
+}
+
 // Both projections of one layer, one of the other.
 DecoderConfig adapted_experts() {
   DecoderConfig config = shared_experts();
@@ -172,6 +185,7 @@ std::vector<Variant> decoder_variants() {
                               {"a layer of experts", some_experts()},
                               {"shared experts", shared_experts()},
                               {"a sigmoid router", sigmoid_router()},
+                              {"learned positions", learned_positions()},
                               {"experts with adapters", adapted_experts()},
                               {"magnitudes of rows", adapted_rows()},
                               {"experts with an auxiliary loss", balanced_experts()},

@@ -52,6 +52,7 @@ Surveyed survey(Config config, const RankHosts& hosts) {
   set_keys_of_row(*store, config);
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
+  check_learned_positions(*store, config.data.max_length, decoder);
   require_common_budget(config);
   const TokenBudget budget =
       assumed_token_budget(config, decoder, assume_device(config, decoder, hosts));

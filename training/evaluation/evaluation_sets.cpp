@@ -1,9 +1,12 @@
 #include "training/evaluation/evaluation_sets.h"
 
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "training/setup/model_source.h"
 #include "training/setup/store_kind.h"
+#include "training/setup/training_store.h"
 
 namespace packtrain {
 
@@ -37,6 +40,7 @@ void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_toke
   for (Set& set : sets_) {
     require_shareable_rows(decoder, set.objective.share_prefixes, "the model");
     check_vocabulary(set.store->folder(), set.store->info().vocab_size, decoder);
+    check_learned_positions(*set.store, std::numeric_limits<std::int64_t>::max(), decoder);
     set.evaluator = std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device,
                                                 world, mesh, set.adapter, set.objective);
   }

@@ -38,10 +38,13 @@ void RunEvaluator::start_samples(World& world) {
       .adapter = {.num_adapters = inputs_.stores.configs.size()},
       .stop_requested = [this] { return guards_.requests.stop_requested(); }};
   const auto ends = end_tokens(inputs_.source.config_json);
+  const DecoderConfig& decoder = inputs_.source.decoder;
+  const std::int64_t longest =
+      decoder.learned_positions ? decoder.max_positions : options.max_tokens_per_micro_batch;
+  const std::int64_t max_tokens = std::min(longest, options.max_tokens_per_micro_batch);
   std::vector<Prompt> prompts;
   const auto add = [&](const std::string& set, const TokenStore& store, std::size_t adapter) {
-    for (Prompt& prompt :
-         choose_prompts(store, set, config_.samples, options.max_tokens_per_micro_batch, ends)) {
+    for (Prompt& prompt : choose_prompts(store, set, config_.samples, max_tokens, ends)) {
       prompt.adapter = adapter;
       prompts.push_back(std::move(prompt));
     }

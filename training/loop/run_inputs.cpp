@@ -28,6 +28,7 @@ RunInputs open_inputs(const Config& config, World& world,
   }
   inputs.source = find_model(config);
   check_vocabulary(train.folder(), train.info().vocab_size, inputs.source.decoder);
+  check_learned_positions(train, config.data.max_length, inputs.source.decoder);
   inputs.device = choose_device(config, world);
   inputs.device.faults = std::move(faults);
   return inputs;

@@ -178,12 +178,32 @@ std::string truncated_to_empty(const SelectionCounts& losses, const TokenStore& 
       losses.truncated_to_empty_examples, store.info().num_examples, data.max_length);
 }
 
-std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
-                                  std::int64_t max_positions) {
+namespace {
+
+std::int64_t longest_example(const TokenStore& store, std::int64_t max_length) {
   const ExampleCounts lengths = store.lengths();
   const auto bounds = lengths.bounds();  // if bounds are known, no example is read
-  const std::int64_t longest =
-      std::min<std::int64_t>(bounds ? bounds->most : std::ranges::max(lengths), data.max_length);
+  return std::min<std::int64_t>(bounds ? bounds->most : std::ranges::max(lengths), max_length);
+}
+
+}  // namespace
+
+void check_learned_positions(const TokenStore& store, std::int64_t max_length,
+                             const DecoderConfig& decoder) {
+  if (!decoder.learned_positions) return;
+  const std::int64_t longest = longest_example(store, max_length);
+  if (longest <= decoder.max_positions) return;
+  throw Error(
+      ErrorCategory::kData,
+      fmt::format("token store {} has examples of up to {} tokens, the model has {} learned "
+                  "positions",
+                  store.folder(), longest, decoder.max_positions),
+      "Lower data.max_length to that number, or prepare shorter examples.");
+}
+
+std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
+                                  std::int64_t max_positions) {
+  const std::int64_t longest = longest_example(store, data.max_length);
   if (max_positions == 0 || longest <= max_positions) return "";
   return fmt::format("examples have up to {} tokens, the model's config.json knows {} positions",
                      longest, max_positions);

@@ -9,6 +9,7 @@
 
 #include "framework/config/config.h"
 #include "framework/data/token_store.h"
+#include "models/layers/decoder_config.h"
 #include "parallel/communicators/communicator.h"
 #include "samplers/selection.h"
 
@@ -55,5 +56,9 @@ std::string truncated_to_empty(const SelectionCounts& losses, const TokenStore& 
 // any number). Empty when it fits.
 std::string exceeds_max_positions(const TokenStore& store, const DataSection& data,
                                   std::int64_t max_positions);
+// Throws Error(kData) when an example, cut at `max_length`, has more tokens than the model has
+// learned positions.
+void check_learned_positions(const TokenStore& store, std::int64_t max_length,
+                             const DecoderConfig& decoder);
 
 }  // namespace packtrain

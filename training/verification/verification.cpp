@@ -97,6 +97,7 @@ class Verification {
         config_(limit_examples(config, *store_, options, data_parallel_size(world))),
         source_(find_model(config_)) {
     check_vocabulary(store_->folder(), store_->info().vocab_size, source_.decoder);
+    check_learned_positions(*store_, config_.data.max_length, source_.decoder);
     if (const auto size = config_.parallel.shard_size)
       check_shard_size(*size, data_parallel_size(world));
     device_ = choose_device(config_, world);

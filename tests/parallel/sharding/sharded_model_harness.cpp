@@ -133,6 +133,7 @@ const std::vector<ToyOptions>& models() {
   static const std::vector<ToyOptions> list = {
       {.num_layers = 5},
       {.num_layers = 5, .hidden = 8, .tied = true},
+      {.num_layers = 3, .hidden = 8, .tied = true, .first_bias = true},
       {.num_layers = 4, .hidden = 8, .tied = false, .frozen_layers = {0, 2}, .frozen_first = true},
       {.num_layers = 4,
        .frozen_layers = {0, 2},

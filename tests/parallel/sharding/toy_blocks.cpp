@@ -52,11 +52,13 @@ class ScaleBlock : public ToyBlock {
   using ToyBlock::ToyBlock;
   BlockOutput forward(std::span<const Parameter> parameters, const BlockContext& context,
                       const at::Tensor&) const override {
-    return {context.batch.loss_weight.view({-1, hidden()}).mul(parameters[0].value), nullptr};
+    const at::Tensor y = context.batch.loss_weight.view({-1, hidden()}).mul(parameters[0].value);
+    return {parameters.size() > 1 ? y.add(parameters[1].value) : y, nullptr};
   }
   at::Tensor backward(std::span<const Parameter> parameters, const BlockContext& context,
                       std::unique_ptr<Tape>, const at::Tensor& grad) const override {
     write_gradient(parameters[0], context.batch.loss_weight.view({-1, hidden()}).mul(grad).sum(0));
+    if (parameters.size() > 1) write_gradient(parameters[1], grad.sum(0));
     return {};
   }
 };
@@ -126,8 +128,9 @@ std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
     return ParameterSpec{name, {hidden}, {}, OptimizerGroup::kNoDecay, trainable};
   };
   const std::string first = "first.weight";
-  blocks.push_back(std::make_unique<ScaleBlock>(
-      "first", std::vector<ParameterSpec>{vector(first, !options.frozen_first)}));
+  std::vector<ParameterSpec> of_first = {vector(first, !options.frozen_first)};
+  if (options.first_bias) of_first.push_back(vector("first.bias", true));
+  blocks.push_back(std::make_unique<ScaleBlock>("first", std::move(of_first)));
   for (int l = 0; l < options.num_layers; ++l) {
     const bool frozen =
         std::count(options.frozen_layers.begin(), options.frozen_layers.end(), l) > 0;

@@ -20,6 +20,7 @@ struct ToyOptions {
   bool frozen_first = false;
   ParameterEncoding layer_encoding = {};  // of the layers' matrices; the rest is float32
   bool bias = false;                      // layers have one, which is trained
+  bool first_bias = false;                // the first block adds a vector that the last has not
   int num_adapters = 1;                   // the matrix of layer l is of number l % num_adapters
 };
 

@@ -75,6 +75,21 @@ TEST(StoreKind, WhatTheLossReadsIsInTheStoreOrItIsNamed) {
             "0.5");
 }
 
+TEST(StoreKind, ExamplesMustFitLearnedPositions) {
+  const test::MemoryStore store({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{1, 2}, {0, 1}}});
+  DecoderConfig decoder;
+  decoder.max_positions = 3;
+  EXPECT_NO_THROW(check_learned_positions(store, 100, decoder));  // rotary positions have no end
+  decoder.learned_positions = true;
+  const Error error = test::error_of([&] { check_learned_positions(store, 100, decoder); });
+  EXPECT_EQ(error.message(),
+            "token store memory has examples of up to 4 tokens, the model has 3 learned positions");
+  EXPECT_EQ(error.exit_code(), 65);
+  EXPECT_NO_THROW(check_learned_positions(store, 3, decoder));  // cut at data.max_length
+  decoder.max_positions = 4;
+  EXPECT_NO_THROW(check_learned_positions(store, 100, decoder));
+}
+
 TEST(StoreKind, TheAdviceNamesTheObjectivesThatReadTheStore) {
   const auto advice = [](const TokenStore& store, Kind objective) {
     return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); })
