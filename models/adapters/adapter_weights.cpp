@@ -17,6 +17,19 @@ std::string stem_of(const std::string& weight) {
   return weight.substr(0, weight.rfind('.'));
 }
 
+// The piece of a tensor [inputs, outputs] as one of the transposed tensor.
+WeightPiece with_rows_of_outputs(WeightPiece piece) {
+  const bool is_transposed = piece.hf_shape.size() == 2 && piece.hf_column_stride != 1 &&
+                             piece.hf_column_stride == piece.hf_shape.back() &&
+                             piece.columns == piece.hf_shape.front();
+  if (!is_transposed) return piece;
+  std::ranges::reverse(piece.hf_shape);
+  piece.hf_begin *= piece.columns;
+  piece.hf_row_stride *= piece.columns;
+  piece.hf_column_stride = 1;
+  return piece;
+}
+
 // The pieces of one tensor in one parameter, in the order of the parameter's elements.
 std::vector<WeightPiece> pieces_of(const std::vector<WeightPiece>& all,
                                    const std::string& parameter, const std::string& tensor) {
@@ -25,6 +38,7 @@ std::vector<WeightPiece> pieces_of(const std::vector<WeightPiece>& all,
     return piece.parameter == parameter && piece.hf_name == tensor;
   });
   std::ranges::sort(pieces, {}, &WeightPiece::begin);
+  std::ranges::transform(pieces, pieces.begin(), with_rows_of_outputs);
   return pieces;
 }
 

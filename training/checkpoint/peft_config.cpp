@@ -218,7 +218,7 @@ void read_kind(Reader& reader) {
   }
   reader.require("task_type", {"CAUSAL_LM"});
   reader.require("bias", {"none"}, "Biases that are trained with an adapter are not supported.");
-  reader.require("fan_in_fan_out", {false});
+  reader.require("fan_in_fan_out", {false, true});  // PEFT goes by the class of the module
 }
 
 Json parse_object(const std::string& text, const std::string& name) {

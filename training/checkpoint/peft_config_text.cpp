@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/families/family.h"
 #include "models/families/parameter_parts.h"
 #include "models/families/stacked_experts.h"
 #include "models/families/weight_map.h"
@@ -150,6 +151,13 @@ json target_parameters(const DecoderConfig& config, const std::vector<Target>& t
   return names.empty() ? json() : names;
 }
 
+// True where linear layers have their matrices as [inputs, outputs].
+bool has_transposed_weights(const DecoderConfig& config) {
+  return std::ranges::any_of(module_weights(config), [](const WeightPiece& piece) {
+    return piece.hf_column_stride != 1 && !is_weight_of_experts(piece.parameter);
+  });
+}
+
 // The paths of modules that are trained whole.
 json saved_modules(const DecoderConfig& config) {
   std::set<std::string> paths;
@@ -188,7 +196,7 @@ std::string peft_config_text(const DecoderConfig& config, const LoraOptions& opt
       {"use_rslora", options.use_rslora},
       {"use_dora", options.use_dora},
       {"bias", "none"},
-      {"fan_in_fan_out", false},
+      {"fan_in_fan_out", has_transposed_weights(config)},
       {"init_lora_weights", is_gaussian ? json("gaussian") : json(true)},
       {"rank_pattern", pattern_of(ranks, rank)},
       {"alpha_pattern", pattern_of(alphas, alpha)},

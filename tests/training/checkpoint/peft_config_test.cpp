@@ -105,7 +105,7 @@ TEST(PeftConfig, LeavesTheMeaningOfARegularExpressionToTheTensors) {
 
 TEST(PeftConfig, NamesEachOptionThatIsNotComputed) {
   const json refused = json::parse(R"({
-    "peft_type": "LOHA", "task_type": "SEQ_CLS", "bias": "all", "fan_in_fan_out": true,
+    "peft_type": "LOHA", "task_type": "SEQ_CLS", "bias": "all",
     "lora_bias": true, "use_qalora": true,
     "trainable_token_indices": [1], "layer_replication": [[0, 1]], "init_lora_weights": "pissa",
     "alora_invocation_tokens": [3], "corda_config": {"rho": 1}, "megatron_config": {"a": 1},
