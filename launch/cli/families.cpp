@@ -47,6 +47,7 @@ constexpr std::array kPublished = {
     PublishedModels{"olmoe", "OLMoE-1B-7B"},
     PublishedModels{"phi", "Phi-1, Phi-1.5, Phi-2"},
     PublishedModels{"phi3", "Phi-3 and 3.5 mini and medium, Phi-4, Phi-4-mini"},
+    PublishedModels{"phimoe", "Phi-3.5-MoE"},
     PublishedModels{"qwen2", "Qwen2, Qwen2.5, QwQ, the text model of Qwen2.5-VL"},
     PublishedModels{"qwen2_moe", "Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B"},
     PublishedModels{"qwen3", "Qwen3 0.6B to 32B, the text model of Qwen3-VL"},

@@ -33,6 +33,7 @@
 #include "models/families/olmoe.h"
 #include "models/families/phi.h"
 #include "models/families/phi3.h"
+#include "models/families/phimoe.h"
 #include "models/families/qwen2.h"
 #include "models/families/qwen2_moe.h"
 #include "models/families/qwen3.h"
@@ -134,6 +135,7 @@ std::span<const Family> families() {
       olmoe_family(),
       phi_family(),
       phi3_family(),
+      phimoe_family(),
       qwen2_family(),
       qwen2_moe_family(),
       qwen3_family(),

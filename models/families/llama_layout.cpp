@@ -138,6 +138,7 @@ std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
   if (!config.tied_embeddings) {
     list.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
   }
+  if (config.head_bias) list.whole("head.bias", "lm_head.bias", {config.vocab_size});
   return list.take();
 }
 

@@ -43,14 +43,8 @@ nlohmann::json write_mixtral(const DecoderConfig& config) {
 }
 
 std::vector<WeightPiece> weights_of_mixtral(const DecoderConfig& config) {
-  return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
-    add_experts_apart(map, config, layer,
-                      {.router = "block_sparse_moe.gate",
-                       .experts = "block_sparse_moe.experts",
-                       .gate = "w1",
-                       .up = "w3",
-                       .down = "w2"});
-  });
+  return llama_layout_weights(
+      config, [&](WeightMap& map, std::int64_t layer) { add_mixtral_experts(map, config, layer); });
 }
 
 std::vector<std::vector<WeightPiece>> other_weights_of_mixtral(const DecoderConfig& config) {
@@ -61,6 +55,15 @@ std::vector<std::vector<WeightPiece>> other_weights_of_mixtral(const DecoderConf
 }
 
 }  // namespace
+
+void add_mixtral_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  add_experts_apart(map, config, layer,
+                    {.router = "block_sparse_moe.gate",
+                     .experts = "block_sparse_moe.experts",
+                     .gate = "w1",
+                     .up = "w3",
+                     .down = "w2"});
+}
 
 Family mixtral_family() {
   return {.model_type = "mixtral",

@@ -8,4 +8,7 @@ namespace packtrain {
 
 Family mixtral_family();
 
+// Maps the tensors of a layer's experts as published: block_sparse_moe.experts.E.w1, w3 and w2.
+void add_mixtral_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer);
+
 }  // namespace packtrain

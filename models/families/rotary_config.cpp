@@ -50,6 +50,21 @@ void read_temperature(ConfigReader& rope, DecoderConfig& config) {
   rope.ignore({"max_position_embeddings"});  // the same as outside
 }
 
+// The two factors are of short and of long examples.
+void read_length_factors(ConfigReader& rope, RotaryScaling& scaling) {
+  if (scaling.kind == RotaryScaling::Kind::kNone) {
+    rope.ignore({"short_mscale", "long_mscale"});
+    return;
+  }
+  rope.integer("original_max_position_embeddings");
+  rope.require("original_max_position_embeddings", scaling.original_max_positions);
+  scaling.attention_factor = rope.number("short_mscale");
+  if (scaling.attention_factor <= 0) rope.fail("short_mscale", "must be positive");
+  if (const double factor = rope.number("long_mscale"); factor != scaling.attention_factor) {
+    rope.reject("long_mscale", "differs from short_mscale, which is not computed");
+  }
+}
+
 // rope_parameters or rope_scaling of a family whose layers all rotate equally.
 struct Layout {
   const RotaryDefaults& defaults;
@@ -68,6 +83,7 @@ void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
   }
   config.rotary = read_object(rope, config, layout.base, layout.original);
   if (layout.defaults.query_temperature) read_temperature(rope, config);
+  if (layout.defaults.length_factors) read_length_factors(rope, config.rotary.scaling);
   rope.finish();
 }
 

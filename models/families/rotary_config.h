@@ -24,6 +24,9 @@ struct RotaryDefaults {
   std::int64_t original_max_positions = 0;
   // Reads DecoderConfig::query_temperature from llama_4_scaling_beta, which must be set then.
   bool query_temperature = false;
+  // The factor of cosine and sine is short_mscale and long_mscale, which must be set and equal,
+  // where rotary positions are scaled.
+  bool length_factors = false;
 };
 
 // Reads either layout into config.rotary and config.rotary_dim. max_positions and head_dim must be

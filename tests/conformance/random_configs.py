@@ -15,6 +15,7 @@ EPSILONS = [1e-6, 1e-5, 1e-3, 0.1]
 # Values that a key of a config may have. A case changes about a third of the keys.
 OPTIONS = {
     "activation": ACTIVATIONS,
+    "activation_function": ACTIVATIONS,
     "attention_bias": YES_OR_NO,
     "attention_multiplier": [0.05, 0.3, 1.0],
     "attn_logit_softcapping": [None, 0.4, 3.0, 50.0],
@@ -28,6 +29,7 @@ OPTIONS = {
     "intermediate_size": [13, 36, 97],
     "layer_norm_eps": EPSILONS,
     "layer_norm_epsilon": EPSILONS,
+    "lm_head_bias": YES_OR_NO,
     "logits_scaling": [0.5, 1.0, 7.0],
     "mlp_bias": YES_OR_NO,
     "moe_intermediate_size": [11, 24],
@@ -41,11 +43,13 @@ OPTIONS = {
     "query_pre_attn_scalar": [9, 30, 100],
     "residual_multiplier": [0.1, 1.0, 1.5],
     "rms_norm_eps": EPSILONS,
+    "routed_scaling_factor": [0.5, 1.0, 2.5],
     "router_aux_loss_coef": [0.0, 0.02, 1.0],
     "shared_expert_intermediate_size": [5, 15, 40],
     "tie_word_embeddings": YES_OR_NO,
     "use_bias": YES_OR_NO,
     "use_parallel_residual": YES_OR_NO,
+    "use_qk_norm": YES_OR_NO,
     "use_qkv_bias": YES_OR_NO,
     "vocab_size": [2, 3, 37, 64, 257],
 }
@@ -148,11 +152,12 @@ def draw_windows(generator, base, changes):
 
 def draw_experts(generator, known):
     count = generator.choice(EXPERTS)
-    changes = {key: count for key in ("num_experts", "num_local_experts") if key in known}
+    changes = {key: count for key in ("num_experts", "num_local_experts", "n_routed_experts") if key in known}
     if not changes:
         return {}
     changes["num_experts_per_tok"] = generator.randint(1, count)
-    changes["output_router_logits"] = generator.choice(YES_OR_NO)
+    if "output_router_logits" in known:
+        changes["output_router_logits"] = generator.choice(YES_OR_NO)
     if "mlp_only_layers" in known and is_set(generator):
         dense = generator.choice([{"mlp_only_layers": [1]}, {"decoder_sparse_step": 2}, {"decoder_sparse_step": 3}])
         changes.update(dense, num_hidden_layers=4)
@@ -168,7 +173,7 @@ def draw(name, seed):
     for key, values in OPTIONS.items():
         if key in base and is_set(generator):
             changes[key] = generator.choice(values)
-    rope = base["rope_parameters"]
+    rope = base.get("rope_parameters") or {}
     changes.update(draw_windows(generator, base, changes))
     has_part = "partial_rotary_factor" in rope
     if has_part or "rope_theta" in rope and is_set(generator):

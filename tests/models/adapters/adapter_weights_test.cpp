@@ -96,8 +96,9 @@ TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
       }
     }
   }
-  EXPECT_EQ(tested, (std::set<std::string>{"gpt_oss", "granitemoe", "granitemoeshared", "mixtral",
-                                           "olmoe", "qwen2_moe", "qwen3_moe"}));
+  EXPECT_EQ(tested,
+            (std::set<std::string>{"gpt_oss", "granitemoe", "granitemoeshared",
+                                   "mixtral", "olmoe", "phimoe", "qwen2_moe", "qwen3_moe"}));
 }
 
 TEST(AdapterWeights, OfExpertsAreNestedAsInPeft) {

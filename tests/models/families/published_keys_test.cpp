@@ -137,5 +137,39 @@ TEST(PublishedKeys, OfGptNeox20bAndPythiaAreRead) {
   EXPECT_EQ(config.residual, ResidualKind::kParallelTwoNorms);
 }
 
+nlohmann::json phi35_moe() {
+  nlohmann::json json = nlohmann::json::parse(R"({
+    "architectures": ["PhiMoEForCausalLM"], "model_type": "phimoe", "attention_bias": true,
+    "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 32000, "hidden_act": "silu",
+    "hidden_dropout": 0.0, "hidden_size": 64, "initializer_range": 0.02, "input_jitter_noise": 0.01,
+    "intermediate_size": 6400, "lm_head_bias": true, "max_position_embeddings": 131072,
+    "num_attention_heads": 32, "num_experts_per_tok": 2, "num_hidden_layers": 2,
+    "num_key_value_heads": 8, "num_local_experts": 16, "original_max_position_embeddings": 4096,
+    "output_router_logits": false, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+    "router_aux_loss_coef": 0.0, "router_jitter_noise": 0.01, "sliding_window": 131072,
+    "tie_word_embeddings": false, "vocab_size": 32064})");
+  json["rope_scaling"] = {{"type", "longrope"},
+                          {"short_factor", {1.05}},
+                          {"long_factor", {1.5}},
+                          {"short_mscale", 1.243163121016122},
+                          {"long_mscale", 1.243163121016122},
+                          {"original_max_position_embeddings", 4096}};
+  return json;
+}
+
+TEST(PublishedKeys, OfPhi35MoeScaleCosineAndSineByOneFactor) {
+  nlohmann::json json = phi35_moe();
+  EXPECT_NE(message_of(json).find("'input_jitter_noise'"), std::string::npos);
+  json.erase("input_jitter_noise");
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_EQ(config.rotary.scaling.attention_factor, 1.243163121016122);
+  EXPECT_EQ(config.experts.router, RouterKind::kSparseMixer);
+  EXPECT_TRUE(config.head_bias);
+  json["rope_scaling"]["short_mscale"] = 1.1;
+  EXPECT_NE(message_of(json).find("'rope_scaling.long_mscale'"), std::string::npos);
+  json["rope_scaling"].erase("short_mscale");
+  EXPECT_NE(message_of(json).find("'rope_scaling.short_mscale'"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace packtrain
