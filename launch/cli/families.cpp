@@ -31,6 +31,7 @@ constexpr std::array kPublished = {
     PublishedModels{"gemma3_text", "Gemma 3 1B, the text model of 4B, 12B and 27B"},
     PublishedModels{"glm", "GLM-4-9B, GLM-Edge"},
     PublishedModels{"glm4", "GLM-4-9B-0414, GLM-4-32B-0414"},
+    PublishedModels{"glm4_moe", "GLM-4.5, GLM-4.5-Air, GLM-4.6"},
     PublishedModels{"gpt_neox", "Pythia, GPT-NeoX-20B"},
     PublishedModels{"gpt_oss", "gpt-oss-20b and 120b"},
     PublishedModels{"granite", "Granite 3.x 2B and 8B"},

@@ -72,4 +72,14 @@ void add_experts_stacked(WeightMap& map, const DecoderConfig& config, std::int64
   map.whole(ours + "experts.down.weight", theirs + names.down, {num_experts, hidden, inner});
 }
 
+void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                       const std::string& name) {
+  const auto [ours, theirs] = prefixes_of(layer);
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t inner = config.experts.shared_intermediate_size;
+  map.linear(ours + "shared.gate_up", theirs + name + ".gate_proj", inner, hidden, false);
+  map.linear(ours + "shared.gate_up", theirs + name + ".up_proj", inner, hidden, false);
+  map.linear(ours + "shared.down", theirs + name + ".down_proj", hidden, inner, false);
+}
+
 }  // namespace packtrain

@@ -45,4 +45,8 @@ struct StackedExpertNames {
 void add_experts_stacked(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
                          const StackedExpertNames& names);
 
+// The shared expert NAME.{gate_proj,up_proj,down_proj} of a layer with experts.
+void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                       const std::string& name);
+
 }  // namespace packtrain

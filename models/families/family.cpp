@@ -17,6 +17,7 @@
 #include "models/families/gemma3_text.h"
 #include "models/families/glm.h"
 #include "models/families/glm4.h"
+#include "models/families/glm4_moe.h"
 #include "models/families/gpt_neox.h"
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
@@ -119,6 +120,7 @@ std::span<const Family> families() {
       gemma3_text_family(),
       glm_family(),
       glm4_family(),
+      glm4_moe_family(),
       gpt_neox_family(),
       gpt_oss_family(),
       granite_family(),

@@ -59,30 +59,25 @@ nlohmann::json write_qwen2_moe(const DecoderConfig& config) {
   return json;
 }
 
-// The shared expert of a layer with experts.
-void add_shared_expert_of_qwen2_moe(WeightMap& map, const DecoderConfig& config,
-                                    std::int64_t layer) {
-  const std::string ours = "layers." + std::to_string(layer) + ".mlp.";
-  const std::string theirs = "model." + ours;
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t inner = config.experts.shared_intermediate_size;
-  map.linear(ours + "shared.gate_up", theirs + "shared_expert.gate_proj", inner, hidden, false);
-  map.linear(ours + "shared.gate_up", theirs + "shared_expert.up_proj", inner, hidden, false);
-  map.linear(ours + "shared.down", theirs + "shared_expert.down_proj", hidden, inner, false);
-  map.linear(ours + "shared_gate", theirs + "shared_expert_gate", 1, hidden, false);
+// The shared expert of a layer with experts, and its gate.
+void add_gated_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  add_shared_expert(map, config, layer, "mlp.shared_expert");
+  const std::string gate = "layers." + std::to_string(layer) + ".mlp.";
+  map.linear(gate + "shared_gate", "model." + gate + "shared_expert_gate", 1, config.hidden_size,
+             false);
 }
 
 std::vector<WeightPiece> weights_of_qwen2_moe(const DecoderConfig& config) {
   return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_qwen_experts(map, config, layer);
-    add_shared_expert_of_qwen2_moe(map, config, layer);
+    add_gated_expert(map, config, layer);
   });
 }
 
 std::vector<std::vector<WeightPiece>> other_weights_of_qwen2_moe(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_stacked_qwen_experts(map, config, layer);
-    add_shared_expert_of_qwen2_moe(map, config, layer);
+    add_gated_expert(map, config, layer);
   })};
 }
 

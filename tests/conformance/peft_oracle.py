@@ -99,7 +99,9 @@ def patterns(model):
 
 
 def magnitudes(model):
-    return {**all_linear(model), "use_dora": True}
+    """PEFT has none of experts. It takes names of GLM-4.5's dense layers for those of experts."""
+    names = {"target_modules": attention_names(model)} if model.config.model_type == "glm4_moe" else {}
+    return {**all_linear(model), **names, "use_dora": True}
 
 
 def magnitudes_in_some_layers(model):
@@ -127,7 +129,7 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-EXPERT_ADAPTERS = [(family, make) for family in ("gpt_oss", "granitemoe", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
+EXPERT_ADAPTERS = [(family, make) for family in ("glm4_moe", "gpt_oss", "granitemoe", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
                    for make in (experts, one_projection_of_experts, experts_in_some_layers)]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
 

@@ -2,10 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "framework/core/error.h"
@@ -25,6 +28,28 @@ constexpr const char* kHead = "lm_head.weight";
 bool is_causal_mask(const std::string& name, const TensorView& tensor) {
   return name.ends_with(".attention.masked_bias") ||
          (name.ends_with(".attention.bias") && tensor.shape.size() == 4);
+}
+
+// The number N in "model.layers.N.x", or -1.
+std::int64_t layer_of(const std::string& name) {
+  constexpr std::string_view kLayers = "layers.";
+  const std::size_t found = name.find(kLayers);
+  if (found == std::string::npos) return -1;
+  const char* begin = name.data() + found + kLayers.size();
+  std::int64_t layer = -1;
+  std::from_chars(begin, name.data() + name.size(), layer);
+  return layer;
+}
+
+// Layers after the last one that predict further tokens (multi-token prediction, arXiv 2412.19437).
+// They have a projection of two inputs. They are neither trained nor exported.
+std::set<std::int64_t> prediction_layers(const HfTensors& tensors, const DecoderConfig& config) {
+  std::set<std::int64_t> layers;
+  for (const auto& [name, tensor] : tensors) {
+    const std::int64_t layer = layer_of(name);
+    if (layer >= config.num_layers && name.ends_with(".eh_proj.weight")) layers.insert(layer);
+  }
+  return layers;
 }
 
 // Tensors of old files that are not parameters: tables computed from the config, and the head of a
@@ -127,6 +152,7 @@ void check_stored_head(const HfTensors& tensors, const std::vector<WeightPiece>&
 void check_tensors(const Names& names, const std::vector<WeightPiece>& pieces,
                    const DecoderConfig& config) {
   const HfTensors& tensors = names.tensors;
+  const std::set<std::int64_t> predicting = prediction_layers(tensors, config);
   std::set<std::string> used;
   for (const WeightPiece& piece : pieces) {
     for (const StoredTensor& stored : stored_tensors(piece)) {
@@ -135,7 +161,7 @@ void check_tensors(const Names& names, const std::vector<WeightPiece>& pieces,
     }
   }
   for (const auto& [name, tensor] : tensors) {
-    if (used.contains(name)) continue;
+    if (used.contains(name) || predicting.contains(layer_of(name))) continue;
     const bool ignorable = is_ignorable(name, *tensor.view, config);
     if (ignorable && name == kHead) check_stored_head(tensors, pieces, tensor);
     if (ignorable) continue;

@@ -137,6 +137,28 @@ TEST(PublishedKeys, OfGptNeox20bAndPythiaAreRead) {
   EXPECT_EQ(config.residual, ResidualKind::kParallelTwoNorms);
 }
 
+// As GLM-4.5-Air's, with fewer layers. Its files have a further layer, which predicts tokens.
+TEST(PublishedKeys, OfGlm45HaveDenseLayersBeforeThoseOfExperts) {
+  const nlohmann::json json = nlohmann::json::parse(R"({
+    "architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "attention_bias": true,
+    "attention_dropout": 0.0, "eos_token_id": [151329, 151336, 151338], "first_k_dense_replace": 1,
+    "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+    "intermediate_size": 10944, "max_position_embeddings": 131072, "moe_intermediate_size": 1408,
+    "n_group": 1, "n_routed_experts": 128, "n_shared_experts": 1, "norm_topk_prob": true,
+    "num_attention_heads": 96, "num_experts_per_tok": 8, "num_hidden_layers": 3,
+    "num_key_value_heads": 8, "num_nextn_predict_layers": 1, "pad_token_id": 151329,
+    "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_scaling": null,
+    "rope_theta": 1000000, "routed_scaling_factor": 1.0, "tie_word_embeddings": false,
+    "topk_group": 1, "torch_dtype": "bfloat16", "use_cache": true, "use_qk_norm": false,
+    "vocab_size": 151552})");
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_FALSE(config.layer(0).experts);
+  EXPECT_TRUE(config.layer(1).experts);
+  EXPECT_EQ(config.rotary_dim, 64);
+  EXPECT_TRUE(config.experts.choice_bias);
+  EXPECT_EQ(config.experts.shared_intermediate_size, 1408);
+}
+
 nlohmann::json phi35_moe() {
   nlohmann::json json = nlohmann::json::parse(R"({
     "architectures": ["PhiMoEForCausalLM"], "model_type": "phimoe", "attention_bias": true,
