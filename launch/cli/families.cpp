@@ -32,6 +32,7 @@ constexpr std::array kPublished = {
     PublishedModels{"glm", "GLM-4-9B, GLM-Edge"},
     PublishedModels{"glm4", "GLM-4-9B-0414, GLM-4-32B-0414"},
     PublishedModels{"glm4_moe", "GLM-4.5, GLM-4.5-Air, GLM-4.6"},
+    PublishedModels{"gpt2", "GPT-2 124M to 1.5B, DistilGPT2"},
     PublishedModels{"gpt_neox", "Pythia, GPT-NeoX-20B"},
     PublishedModels{"gpt_oss", "gpt-oss-20b and 120b"},
     PublishedModels{"granite", "Granite 3.x 2B and 8B"},

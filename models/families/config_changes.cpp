@@ -62,7 +62,7 @@ std::optional<std::string> nearest_key(const nlohmann::json& text, const std::st
 }  // namespace
 
 bool is_dropout_key(const std::string& key) {
-  if (key == "classifier_dropout") return false;  // of another kind of model
+  if (key == "classifier_dropout" || key.starts_with("summary_")) return false;  // of other models
   return key.find("dropout") != std::string::npos || key.ends_with("pdrop");
 }
 

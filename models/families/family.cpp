@@ -18,6 +18,7 @@
 #include "models/families/glm.h"
 #include "models/families/glm4.h"
 #include "models/families/glm4_moe.h"
+#include "models/families/gpt2.h"
 #include "models/families/gpt_neox.h"
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
@@ -69,7 +70,7 @@ void check_model_type(const nlohmann::json& config) {
 }
 
 void check_num_layers(const nlohmann::json& config) {
-  for (const char* key : {"num_hidden_layers", "n_layers"}) {
+  for (const char* key : {"num_hidden_layers", "n_layers", "n_layer"}) {
     const auto found = config.find(key);
     if (found == config.end() || !found->is_number() || found->get<double>() <= kMaxLayers)
       continue;
@@ -121,6 +122,7 @@ std::span<const Family> families() {
       glm_family(),
       glm4_family(),
       glm4_moe_family(),
+      gpt2_family(),
       gpt_neox_family(),
       gpt_oss_family(),
       granite_family(),

@@ -5,6 +5,7 @@ import copy
 import oracle
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from transformers.pytorch_utils import Conv1D
 
 # Linear layers of transformers that choose experts or scale their sum: no adapter targets them here.
 ROUTERS = ["router", "router.layer", "shared_expert_gate", "gate"]
@@ -15,7 +16,7 @@ def linear_paths(model):
     """The linear layers of attention and MLP."""
     head = model.get_output_embeddings()
     return [path for path, module in model.named_modules()
-            if isinstance(module, torch.nn.Linear) and module is not head
+            if isinstance(module, (torch.nn.Linear, Conv1D)) and module is not head
             and not any(path.endswith(f".{name}") for name in ROUTERS)]
 
 

@@ -24,10 +24,11 @@ namespace {
 
 constexpr const char* kHead = "lm_head.weight";
 
-// Causal masks in files of GPT-NeoX: [1, 1, T, T], and the number that masks.
+// Causal masks in files of GPT-2 and GPT-NeoX: [1, 1, T, T], and the number that masks.
 bool is_causal_mask(const std::string& name, const TensorView& tensor) {
-  return name.ends_with(".attention.masked_bias") ||
-         (name.ends_with(".attention.bias") && tensor.shape.size() == 4);
+  const bool is_table = tensor.shape.size() == 4;
+  return name.ends_with(".attention.masked_bias") || name.ends_with(".attn.masked_bias") ||
+         (is_table && (name.ends_with(".attention.bias") || name.ends_with(".attn.bias")));
 }
 
 // The number N in "model.layers.N.x", or -1.

@@ -193,5 +193,23 @@ TEST(PublishedKeys, OfPhi35MoeScaleCosineAndSineByOneFactor) {
   EXPECT_NE(message_of(json).find("'rope_scaling.short_mscale'"), std::string::npos);
 }
 
+TEST(PublishedKeys, OfGpt2NameTheDropoutsThatAreNotComputed) {
+  nlohmann::json json = nlohmann::json::parse(R"({
+    "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+    "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+    "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12,
+    "n_layer": 2, "n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": null,
+    "summary_first_dropout": 0.1, "summary_proj_to_labels": true, "summary_type": "cls_index",
+    "summary_use_proj": true, "vocab_size": 50257,
+    "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}})");
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) {
+    EXPECT_NE(message_of(json).find(key), std::string::npos) << key;
+  }
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) json[key] = 0;
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_EQ(config.intermediate_size, 4 * 768);
+  EXPECT_TRUE(config.learned_positions && config.tied_embeddings);
+}
+
 }  // namespace
 }  // namespace packtrain

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hf_folders import change_weights, roundtrip, save_llama, save_model, tensors_of
 from safetensors.torch import load_file
-from transformers import (AutoModelForCausalLM, FalconConfig, Glm4MoeConfig, GPTNeoXConfig, MixtralConfig,
+from transformers import (AutoModelForCausalLM, FalconConfig, Glm4MoeConfig, GPT2Config, GPTNeoXConfig, MixtralConfig,
                           Phi3Config, StableLmConfig)
 
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 50000.0, "factor": 8.0, "low_freq_factor": 1.0,
@@ -95,6 +95,15 @@ def test_causal_masks_of_pythia_are_ignored(tmp_path):
     assert_same_bytes(tmp_path / "plain", tmp_path / "out")
 
 
+def test_causal_masks_of_gpt2_are_ignored(tmp_path):
+    source = save_model(tmp_path / "in", GPT2)
+    change_weights(source, lambda tensors: tensors.update({
+        "transformer.h.0.attn.bias": torch.ones(1, 1, 4, 4), "transformer.h.0.attn.masked_bias": torch.tensor(-1e4)}))
+    roundtrip(source, tmp_path / "out")
+    assert tensors_of(source).keys() - tensors_of(tmp_path / "out").keys() == {
+        "transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"}
+
+
 def test_layers_that_predict_further_tokens_are_left_out(tmp_path):
     source = save_model(tmp_path / "in", GLM4_MOE)
     roundtrip(source, tmp_path / "plain")
@@ -126,11 +135,14 @@ SIZES = {"vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 2, "num_atten
 KEY_HEADS = {"num_key_value_heads": 2, "intermediate_size": 40}
 CHOICE_BIAS = "model.layers.1.mlp.gate.e_score_correction_bias"
 GLM4_MOE = Glm4MoeConfig(**SIZES, **KEY_HEADS, n_routed_experts=7, num_experts_per_tok=3, moe_intermediate_size=20)
+GPT2 = GPT2Config(vocab_size=96, n_embd=48, n_layer=2, n_head=6, n_positions=60, attn_pdrop=0.0, embd_pdrop=0.0,
+                  resid_pdrop=0.0)
 LAYOUTS = {
     "fused": Phi3Config(**SIZES, **KEY_HEADS, pad_token_id=None),
     "interleaved": FalconConfig(**SIZES, new_decoder_architecture=True, num_kv_heads=2, bias=True),
     "experts": MixtralConfig(**SIZES, **KEY_HEADS, num_local_experts=3),
     "norms_of_heads": StableLmConfig(**SIZES, **KEY_HEADS, qk_layernorm=True),
+    "transposed": GPT2,
 }
 
 
@@ -144,7 +156,7 @@ def test_other_layouts_come_back_in_several_files(tmp_path, layout):
     torch.testing.assert_close(logits_of(tmp_path / "out"), logits_of(source))
 
 
-@pytest.mark.parametrize("layout", ["fused", "interleaved"])
+@pytest.mark.parametrize("layout", ["fused", "interleaved", "transposed"])
 def test_names_without_the_models_prefix_are_read(tmp_path, layout):
     source = save_model(tmp_path / "in", LAYOUTS[layout])
     roundtrip(source, tmp_path / "out")
