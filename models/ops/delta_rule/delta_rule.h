@@ -1,0 +1,46 @@
+// The gated delta rule (Yang et al., arXiv 2412.06464) of packed sequences. Each head has a state S
+// [K, V], which is zero at the start of each sequence. G heads of values share one of queries and
+// keys, whose number is h / G for value head h. The rule of row t is as follows.
+//    S <- exp(g_t) S;   d_t = beta_t (v_t - S^T k_t);   S <- S + k_t d_t^T;   o_t = scale S^T q_t
+//
+// q, k [T, H / G, K], v and o [T, H, V] are float32 or bfloat16; g and beta [T, H] are float32.
+// `boundaries` [sequences + 1] rise from 0 to T; a sequence may be empty. Computes in float32 and
+// rounds once. The plain form computes chunks of rows as products (Yang et al., arXiv 2406.06484).
+// The running sum of g in a chunk is a, and its first state is S. Then d solves
+//    (1 + L) d = beta (v - exp(a) k S),   L_ij = beta_i exp(a_i - a_j) k_i k_j for j < i
+// Deterministic on the CPU: sums follow the rows of a sequence, so that no other sequence changes
+// a bit. Backward computes the states again. It has no CUDA kernel yet.
+//
+// Operations: forward T H (6 K V + C (3 K + 2 V)) multiply-adds at most, for chunks of C rows.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace packtrain {
+
+inline constexpr std::int64_t kDeltaRuleChunk = 64;
+
+struct DeltaRuleInputs {
+  at::Tensor q;
+  at::Tensor k;
+  at::Tensor v;
+  at::Tensor g;     // logarithm of the decay, at most 0
+  at::Tensor beta;  // strength of a write
+};
+
+struct DeltaRuleOptions {
+  std::span<const std::int32_t> boundaries;  // of the sequences
+  double scale = 1.0;
+};
+
+// Returns o, of v's dtype. Throws Error(kInternal), which names shapes, when they do not fit, and
+// on CUDA tensors.
+at::Tensor delta_rule_forward(const DeltaRuleInputs& inputs, const DeltaRuleOptions& options);
+// Returns the gradients of all inputs, each of the input's dtype.
+DeltaRuleInputs delta_rule_backward(const at::Tensor& grad_output, const DeltaRuleInputs& inputs,
+                                    const DeltaRuleOptions& options);
+
+}  // namespace packtrain

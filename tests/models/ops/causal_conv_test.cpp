@@ -1,0 +1,127 @@
+// The causal convolution against its formula in float64.
+#include "models/ops/delta_rule/causal_conv.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/stack.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "tests/helpers/temporary_folder.h"
+#include "tests/models/cases.h"
+
+namespace packtrain::causal_conv_test {
+namespace {
+
+using Boundaries = std::vector<std::int32_t>;
+
+std::vector<OperatorCase> cpu_cases() {
+  std::vector<OperatorCase> cases;
+  for (const OperatorCase& on : operator_cases()) {
+    if (on.device.is_cpu()) cases.push_back(on);
+  }
+  return cases;
+}
+
+class CausalConv : public testing::TestWithParam<OperatorCase> {};
+INSTANTIATE_TEST_SUITE_P(Devices, CausalConv, testing::ValuesIn(cpu_cases()), case_name);
+
+// Row after row; the bias may be undefined.
+at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const CausalConvOptions& options) {
+  std::vector<at::Tensor> rows;
+  for (std::size_t s = 0; s + 1 < options.boundaries.size(); ++s) {
+    for (std::int64_t t = options.boundaries[s]; t < options.boundaries[s + 1]; ++t) {
+      at::Tensor z = bias.defined() ? bias.clone() : x[t] * 0.0;
+      for (std::int64_t lag = 0; lag < weight.size(1); ++lag) {
+        if (t - lag < options.boundaries[s]) break;
+        z = z + weight.select(1, weight.size(1) - 1 - lag) * x[t - lag];
+      }
+      rows.push_back(options.silu ? at::silu(z) : z);
+    }
+  }
+  return at::stack(rows);
+}
+
+struct Case {
+  Boundaries boundaries;
+  std::int64_t width = 4;
+  bool silu = true;
+  bool has_bias = true;
+};
+
+void expect_formula(const OperatorCase& on, const Case& test) {
+  const std::int64_t num_channels = 5;
+  const at::Tensor x = random_tensor(on, {test.boundaries.back(), num_channels}, "x");
+  const at::Tensor grad = random_tensor(on, x.sizes(), "d y");
+  const Parameter weight = random_parameter(on, {num_channels, test.width}, "weight");
+  const Parameter bias = random_parameter(on, {num_channels}, "bias");
+  const CausalConvParameters parameters{weight, test.has_bias ? &bias : nullptr};
+  const CausalConvOptions options{test.boundaries, test.silu};
+  poison_free_memory(on);
+  const at::Tensor y = causal_conv_forward(x, parameters, options);
+  poison_free_memory(on);
+  const at::Tensor grad_x = causal_conv_backward(grad, x, parameters, options);
+
+  std::vector<at::Tensor> leaves = {reference_leaf(x), reference_leaf(weight.value)};
+  if (test.has_bias) leaves.push_back(reference_leaf(bias.value));
+  const at::Tensor want =
+      formula(leaves[0], leaves[1], test.has_bias ? leaves[2] : at::Tensor(), options);
+  expect_close(y, want.detach(), on.tolerance, "y");
+  const auto grads = torch::autograd::grad({want}, leaves, {wide_copy(grad)});
+  expect_close(grad_x, grads[0], on.tolerance, "d x");
+  expect_close(weight.grad, grads[1], on.tolerance, "d w");
+  if (test.has_bias) expect_close(bias.grad, grads[2], on.tolerance, "d b");
+}
+
+TEST_P(CausalConv, IsItsFormula) {
+  for (const bool silu : {false, true}) {
+    expect_formula(GetParam(), {.boundaries = {0, 1, 2, 5, 5, 9, 40}, .silu = silu});
+  }
+}
+
+TEST_P(CausalConv, OfOneRowOrWithoutABiasIsItsFormula) {
+  expect_formula(GetParam(), {.boundaries = {0, 7, 11}, .width = 1});
+  expect_formula(GetParam(), {.boundaries = {0, 3, 30}, .width = 6, .has_bias = false});
+}
+
+TEST_P(CausalConv, NeverReadsAnotherSequence) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {12, 3}, "x");
+  const Parameter weight = random_parameter(on, {3, 4}, "weight");
+  const Boundaries boundaries = {0, 5, 12};
+  const CausalConvOptions options{boundaries};
+  const at::Tensor y = causal_conv_forward(x, {weight}, options);
+  x.narrow(0, 0, 5).fill_(std::nan(""));
+  EXPECT_TRUE(causal_conv_forward(x, {weight}, options).narrow(0, 5, 7).equal(y.narrow(0, 5, 7)));
+}
+
+TEST_P(CausalConv, AddsToAGradientOnRequest) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {12, 3}, "x");
+  const at::Tensor grad = random_tensor(on, {12, 3}, "d y");
+  Parameter weight = random_parameter(on, {3, 4}, "weight");
+  const Boundaries boundaries = {0, 5, 12};
+  causal_conv_backward(grad, x, {weight}, {boundaries});
+  const at::Tensor once = weight.grad.clone();
+  weight.accumulate = true;
+  causal_conv_backward(grad, x, {weight}, {boundaries});
+  expect_close(weight.grad, wide_copy(once) * 2, on.tolerance, "twice");
+}
+
+TEST_P(CausalConv, ShapesThatDoNotFitAreRefused) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {12, 3}, "x");
+  const Parameter weight = random_parameter(on, {4, 4}, "weight");
+  const Boundaries boundaries = {0, 12};
+  const Error error = test::error_of([&] { causal_conv_forward(x, {weight}, {boundaries}); });
+  EXPECT_NE(error.message().find("x [12, 3]"), std::string::npos);
+  EXPECT_NE(error.message().find("weight [4, 4]"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace packtrain::causal_conv_test

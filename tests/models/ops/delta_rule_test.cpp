@@ -1,0 +1,195 @@
+// The gated delta rule against its recurrence in float64, token by token.
+#include "models/ops/delta_rule/delta_rule.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "tests/helpers/temporary_folder.h"
+#include "tests/models/cases.h"
+
+namespace packtrain::delta_rule_test {
+namespace {
+
+using Boundaries = std::vector<std::int32_t>;
+
+std::vector<OperatorCase> cpu_cases() {
+  std::vector<OperatorCase> cases;
+  for (const OperatorCase& on : operator_cases()) {
+    if (on.device.is_cpu()) cases.push_back(on);
+  }
+  return cases;
+}
+
+class DeltaRule : public testing::TestWithParam<OperatorCase> {};
+INSTANTIATE_TEST_SUITE_P(Devices, DeltaRule, testing::ValuesIn(cpu_cases()), case_name);
+
+struct Sizes {
+  std::int64_t key_heads;
+  std::int64_t heads;
+  std::int64_t keys;    // of a head
+  std::int64_t values;  // of a head
+};
+
+DeltaRuleInputs inputs_of(const OperatorCase& on, std::int64_t num_rows, const Sizes& sizes) {
+  OperatorCase numbers = on;
+  numbers.dtype = at::kFloat;
+  const double length = 1.0 / std::sqrt(static_cast<double>(sizes.keys));
+  const at::Tensor decay = random_tensor(numbers, {num_rows, sizes.heads}, "g");
+  return {random_tensor(on, {num_rows, sizes.key_heads, sizes.keys}, "q"),
+          random_tensor(on, {num_rows, sizes.key_heads, sizes.keys}, "k") * length,
+          random_tensor(on, {num_rows, sizes.heads, sizes.values}, "v"), decay * decay * -0.3,
+          at::sigmoid(random_tensor(numbers, {num_rows, sizes.heads}, "beta"))};
+}
+
+std::vector<at::Tensor> list_of(const DeltaRuleInputs& inputs) {
+  return {inputs.q, inputs.k, inputs.v, inputs.g, inputs.beta};
+}
+
+// The formula of delta_rule.h, one row and one head after another.
+at::Tensor recurrence(const std::vector<at::Tensor>& in, const Boundaries& boundaries,
+                      double scale) {
+  const std::int64_t num_heads = in[2].size(1);
+  const std::int64_t group = num_heads / in[0].size(1);
+  std::vector<at::Tensor> rows;
+  for (std::size_t s = 0; s + 1 < boundaries.size(); ++s) {
+    std::vector<at::Tensor> states(
+        static_cast<std::size_t>(num_heads),
+        at::zeros({in[1].size(2), in[2].size(2)}, at::TensorOptions(at::kDouble)));
+    for (std::int64_t t = boundaries[s]; t < boundaries[s + 1]; ++t) {
+      std::vector<at::Tensor> outputs;
+      for (std::int64_t h = 0; h < num_heads; ++h) {
+        at::Tensor& state = states[static_cast<std::size_t>(h)];
+        const at::Tensor k = in[1][t][h / group];
+        state = state * at::exp(in[3][t][h]);
+        const at::Tensor d = in[4][t][h] * (in[2][t][h] - at::matmul(state.t(), k));
+        state = state + at::outer(k, d);
+        outputs.push_back(at::matmul(state.t(), in[0][t][h / group]) * scale);
+      }
+      rows.push_back(at::stack(outputs));
+    }
+  }
+  return at::stack(rows);
+}
+
+void expect_recurrence(const OperatorCase& on, const Boundaries& boundaries, const Sizes& sizes) {
+  const std::int64_t num_rows = boundaries.back();
+  const DeltaRuleInputs inputs = inputs_of(on, num_rows, sizes);
+  const DeltaRuleOptions options{boundaries, 0.4};
+  const at::Tensor grad = random_tensor(on, inputs.v.sizes(), "d o");
+  poison_free_memory(on);
+  const at::Tensor got = delta_rule_forward(inputs, options);
+  poison_free_memory(on);
+  const std::vector<at::Tensor> got_grads = list_of(delta_rule_backward(grad, inputs, options));
+
+  std::vector<at::Tensor> leaves;
+  for (const at::Tensor& input : list_of(inputs)) leaves.push_back(reference_leaf(input));
+  const at::Tensor want = recurrence(leaves, boundaries, options.scale);
+  EXPECT_EQ(got.scalar_type(), on.dtype);
+  expect_close(got, want.detach(), on.tolerance, "o");
+  const auto want_grads = torch::autograd::grad({want}, leaves, {wide_copy(grad)});
+  const std::vector<std::string> names = {"d q", "d k", "d v", "d g", "d beta"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(got_grads[i].scalar_type(), list_of(inputs)[i].scalar_type());
+    expect_close(got_grads[i], want_grads[i], on.tolerance, names[i]);
+  }
+}
+
+TEST_P(DeltaRule, OneSequenceIsItsRecurrence) {
+  for (const std::int32_t length : {1, 2, 63, 64, 65, 130}) {
+    SCOPED_TRACE(length);
+    expect_recurrence(GetParam(), {0, length}, {2, 2, 5, 7});
+  }
+}
+
+TEST_P(DeltaRule, EachOfSeveralSequencesIsItsOwnRecurrence) {
+  expect_recurrence(GetParam(), {0, 1, 2, 67, 131, 131, 140}, {3, 3, 6, 5});
+}
+
+TEST_P(DeltaRule, HeadsOfValuesShareThoseOfQueriesAndKeys) {
+  expect_recurrence(GetParam(), {0, 9, 80}, {2, 6, 4, 3});
+}
+
+TEST_P(DeltaRule, OneHeadLeavesItsInputsAsTheyAre) {
+  const OperatorCase& on = GetParam();
+  const DeltaRuleInputs inputs = inputs_of(on, 20, {1, 1, 5, 6});
+  std::vector<at::Tensor> before;
+  for (const at::Tensor& input : list_of(inputs)) before.push_back(input.clone());
+  const Boundaries boundaries = {0, 1, 20};
+  const at::Tensor grad = random_tensor(on, inputs.v.sizes(), "d o");
+  delta_rule_forward(inputs, {boundaries, 0.5});
+  delta_rule_backward(grad, inputs, {boundaries, 0.5});
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(list_of(inputs)[i].equal(before[i]));
+}
+
+DeltaRuleInputs rows_of(const DeltaRuleInputs& all, std::int64_t begin, std::int64_t end) {
+  const auto part = [&](const at::Tensor& x) { return x.narrow(0, begin, end - begin); };
+  return {part(all.q), part(all.k), part(all.v), part(all.g), part(all.beta)};
+}
+
+TEST_P(DeltaRule, OtherSequencesChangeNoBit) {
+  const OperatorCase& on = GetParam();
+  const DeltaRuleInputs inputs = inputs_of(on, 210, {2, 4, 5, 7});
+  const at::Tensor grad = random_tensor(on, inputs.v.sizes(), "d o");
+  const Boundaries boundaries = {0, 3, 100, 101, 210};
+  const at::Tensor packed = delta_rule_forward(inputs, {boundaries, 1.0});
+  const DeltaRuleInputs grads = delta_rule_backward(grad, inputs, {boundaries, 1.0});
+  for (std::size_t s = 0; s + 1 < boundaries.size(); ++s) {
+    const std::int32_t begin = boundaries[s], end = boundaries[s + 1];
+    const DeltaRuleInputs own = rows_of(inputs, begin, end);
+    const Boundaries alone = {0, end - begin};
+    EXPECT_TRUE(delta_rule_forward(own, {alone, 1.0}).equal(packed.narrow(0, begin, end - begin)));
+    const auto got =
+        list_of(delta_rule_backward(grad.narrow(0, begin, end - begin), own, {alone, 1.0}));
+    const auto want = list_of(rows_of(grads, begin, end));
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+  }
+}
+
+TEST_P(DeltaRule, StrongDecaysDoNotOverflow) {
+  const OperatorCase& on = GetParam();
+  DeltaRuleInputs inputs = inputs_of(on, 100, {1, 2, 4, 4});
+  inputs.g.fill_(-60.0);  // exp(60) of each row before is beyond float32
+  const Boundaries boundaries = {0, 100};
+  const at::Tensor output = delta_rule_forward(inputs, {boundaries, 1.0});
+  EXPECT_TRUE(output.isfinite().all().item<bool>());
+  const at::Tensor grad = random_tensor(on, inputs.v.sizes(), "d o");
+  for (const at::Tensor& each : list_of(delta_rule_backward(grad, inputs, {boundaries, 1.0}))) {
+    EXPECT_TRUE(each.isfinite().all().item<bool>());
+  }
+}
+
+TEST_P(DeltaRule, NoRowsHaveNoOutput) {
+  const DeltaRuleInputs inputs = inputs_of(GetParam(), 0, {1, 2, 4, 3});
+  const Boundaries boundaries = {0, 0};
+  EXPECT_EQ(delta_rule_forward(inputs, {boundaries, 1.0}).sizes(), at::IntArrayRef({0, 2, 3}));
+}
+
+TEST_P(DeltaRule, ShapesAndBoundariesThatDoNotFitAreRefused) {
+  const DeltaRuleInputs inputs = inputs_of(GetParam(), 6, {2, 4, 4, 3});
+  const Boundaries short_ones = {0, 5};
+  const Boundaries whole = {0, 6};
+  EXPECT_NE(test::error_of([&] { delta_rule_forward(inputs, {short_ones, 1.0}); })
+                .message()
+                .find("boundaries"),
+            std::string::npos);
+  DeltaRuleInputs wrong = inputs;
+  wrong.k = inputs.k.narrow(2, 0, 3);
+  EXPECT_NE(test::error_of([&] { delta_rule_forward(wrong, {whole, 1.0}); })
+                .message()
+                .find("k [6, 2, 3]"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace packtrain::delta_rule_test
