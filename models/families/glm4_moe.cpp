@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kFirstDense = "first_k_dense_replace";
 
 // Groups of experts as transformers takes them: each has two or more, whose scores it adds.
-void read_groups(ConfigReader& reader, ExpertsConfig& experts) {
+void read_groups_of_glm4_moe(ConfigReader& reader, ExpertsConfig& experts) {
   experts.num_groups = reader.integer("n_group", 1);
   experts.groups_per_token = reader.integer("topk_group", 1);
   const std::int64_t per_group = experts.num_experts / experts.num_groups;
@@ -30,7 +30,7 @@ void read_groups(ConfigReader& reader, ExpertsConfig& experts) {
   }
 }
 
-void read_experts(ConfigReader& reader, DecoderConfig& config) {
+void read_experts_of_glm4_moe(ConfigReader& reader, DecoderConfig& config) {
   ExpertsConfig& experts = config.experts;
   experts.router = RouterKind::kSigmoid;
   experts.choice_bias = true;
@@ -41,7 +41,7 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   experts.normalize_weights = reader.boolean("norm_topk_prob", true);
   experts.weight_multiplier = reader.number("routed_scaling_factor", 1.0);
   read_experts_per_token(reader, config, 8);
-  read_groups(reader, experts);
+  read_groups_of_glm4_moe(reader, experts);
   const std::int64_t first = reader.count(kFirstDense, 1);
   set_expert_layers(config, [&](std::int64_t layer) { return layer >= first; });
   // Other models with these keys have them. The decoder computes only these values.
@@ -50,7 +50,7 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   reader.ignore({"num_nextn_predict_layers", "num_mtp_layers"});
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_glm4_moe(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "glm4_moe";
@@ -59,18 +59,18 @@ DecoderConfig parse(const nlohmann::json& json) {
                     {.max_positions = 131072, .epsilon = 1e-5, .rotary = {.partial_factor = 0.5}});
   config.qkv_bias = reader.boolean("attention_bias", false);
   if (reader.boolean("use_qk_norm", false)) config.qk_norm = QkNormKind::kHead;
-  read_experts(reader, config);
+  read_experts_of_glm4_moe(reader, config);
   reader.finish(other_names(config));
   return config;
 }
 
-std::int64_t num_dense_layers(const DecoderConfig& config) {
+std::int64_t num_dense_layers_of_glm4_moe(const DecoderConfig& config) {
   std::int64_t first = 0;
   while (first < config.num_layers && !config.layer(first).experts) ++first;
   return first;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_glm4_moe(const DecoderConfig& config) {
   const ExpertsConfig& experts = config.experts;
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"Glm4MoeForCausalLM"};
@@ -87,29 +87,30 @@ nlohmann::json write(const DecoderConfig& config) {
   json["routed_scaling_factor"] = experts.weight_multiplier;
   json["n_group"] = experts.num_groups;
   json["topk_group"] = experts.groups_per_token;
-  json[kFirstDense] = num_dense_layers(config);
+  json[kFirstDense] = num_dense_layers_of_glm4_moe(config);
   json["num_nextn_predict_layers"] = 0;
   return json;
 }
 
-void add_other_tensors(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_other_tensors_of_glm4_moe(WeightMap& map, const DecoderConfig& config,
+                                   std::int64_t layer) {
   const std::string name = "layers." + std::to_string(layer) + ".mlp.";
   map.constant(name + "router.choice_bias", "model." + name + "gate.e_score_correction_bias",
                {config.experts.num_experts});
   add_shared_expert(map, config, layer, "mlp.shared_experts");
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_glm4_moe(const DecoderConfig& config) {
   return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_qwen_experts(map, config, layer);
-    add_other_tensors(map, config, layer);
+    add_other_tensors_of_glm4_moe(map, config, layer);
   });
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+std::vector<std::vector<WeightPiece>> other_weights_of_glm4_moe(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_stacked_qwen_experts(map, config, layer);
-    add_other_tensors(map, config, layer);
+    add_other_tensors_of_glm4_moe(map, config, layer);
   })};
 }
 
@@ -117,10 +118,10 @@ std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config)
 
 Family glm4_moe_family() {
   return {.model_type = "glm4_moe",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
-          .other_weights = other_weights};
+          .parse = parse_glm4_moe,
+          .weights = weights_of_glm4_moe,
+          .write = write_glm4_moe,
+          .other_weights = other_weights_of_glm4_moe};
 }
 
 }  // namespace packtrain

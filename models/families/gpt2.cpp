@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-void read_sizes(ConfigReader& reader, DecoderConfig& config) {
+void read_sizes_of_gpt2(ConfigReader& reader, DecoderConfig& config) {
   config.vocab_size = reader.integer("vocab_size");
   config.hidden_size = reader.integer("n_embd");
   config.num_layers = reader.integer("n_layer");
@@ -24,19 +24,19 @@ void read_sizes(ConfigReader& reader, DecoderConfig& config) {
   config.head_dim = config.hidden_size / config.num_heads;
 }
 
-void read_attention(ConfigReader& reader, DecoderConfig& config) {
+void read_attention_of_gpt2(ConfigReader& reader, DecoderConfig& config) {
   if (!reader.boolean("scale_attn_weights", true)) config.attention_scale = 1.0;
   config.attention_scale_by_layer = reader.boolean("scale_attn_by_inverse_layer_idx", false);
   reader.require("add_cross_attention", false);
   reader.ignore({"reorder_and_upcast_attn"});  // how float16 is kept from overflowing
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_gpt2(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "gpt2";
   config.learned_positions = true;
-  read_sizes(reader, config);
+  read_sizes_of_gpt2(reader, config);
   set_rotary_layers(config, [](std::int64_t) { return false; });
   config.norm = {.kind = NormKind::kLayer,
                  .epsilon = reader.number("layer_norm_epsilon", 1e-5),
@@ -46,43 +46,44 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.initializer_range = reader.number("initializer_range", 0.02);
   config.activation = {read_activation(reader, "activation_function", "gelu_new"),
                        /*gated=*/false};
-  read_attention(reader, config);
+  read_attention_of_gpt2(reader, config);
   check_layout(reader, config);
   reader.finish(other_names(config));
   return config;
 }
 
-void add_projection(WeightMap& map, const std::string& ours, const std::string& hf,
-                    std::int64_t outputs, std::int64_t inputs) {
+void add_projection_of_gpt2(WeightMap& map, const std::string& ours, const std::string& hf,
+                            std::int64_t outputs, std::int64_t inputs) {
   map.transposed(ours + ".weight", hf + ".weight", {inputs, outputs}, 0, outputs, inputs);
   map.whole(ours + ".bias", hf + ".bias", {outputs});
 }
 
-void add_layer(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_layer_of_gpt2(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string hf = "transformer.h." + std::to_string(layer) + ".";
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.intermediate_size;
   map.norm(ours + "attention_norm", hf + "ln_1", hidden, true);
-  add_projection(map, ours + "attention.qkv", hf + "attn.c_attn", 3 * hidden, hidden);
-  add_projection(map, ours + "attention.output", hf + "attn.c_proj", hidden, hidden);
+  add_projection_of_gpt2(map, ours + "attention.qkv", hf + "attn.c_attn", 3 * hidden, hidden);
+  add_projection_of_gpt2(map, ours + "attention.output", hf + "attn.c_proj", hidden, hidden);
   map.norm(ours + "mlp_norm", hf + "ln_2", hidden, true);
-  add_projection(map, ours + "mlp.up", hf + "mlp.c_fc", inner, hidden);
-  add_projection(map, ours + "mlp.down", hf + "mlp.c_proj", hidden, inner);
+  add_projection_of_gpt2(map, ours + "mlp.up", hf + "mlp.c_fc", inner, hidden);
+  add_projection_of_gpt2(map, ours + "mlp.down", hf + "mlp.c_proj", hidden, inner);
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_gpt2(const DecoderConfig& config) {
   WeightMap map;
   const std::int64_t hidden = config.hidden_size;
   map.linear("embed", "transformer.wte", config.vocab_size, hidden, false);
   map.linear("positions", "transformer.wpe", config.max_positions, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(map, config, layer);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+    add_layer_of_gpt2(map, config, layer);
   map.norm("final_norm", "transformer.ln_f", hidden, true);
   if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
   return map.take();
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_gpt2(const DecoderConfig& config) {
   return {
       {"architectures", {"GPT2LMHeadModel"}},
       {"model_type", "gpt2"},
@@ -112,9 +113,9 @@ nlohmann::json write(const DecoderConfig& config) {
 
 Family gpt2_family() {
   return {.model_type = "gpt2",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
+          .parse = parse_gpt2,
+          .weights = weights_of_gpt2,
+          .write = write_gpt2,
           .prefix = "transformer."};
 }
 

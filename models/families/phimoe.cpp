@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kEpsilon = "router_jitter_noise";
 
-void read_experts(ConfigReader& reader, DecoderConfig& config) {
+void read_experts_of_phimoe(ConfigReader& reader, DecoderConfig& config) {
   ExpertsConfig& experts = config.experts;
   experts.router = RouterKind::kSparseMixer;
   experts.num_experts = reader.integer("num_local_experts", 16);
@@ -27,7 +27,7 @@ void read_experts(ConfigReader& reader, DecoderConfig& config) {
   set_expert_layers(config, [](std::int64_t) { return true; });
 }
 
-DecoderConfig parse(const nlohmann::json& json) {
+DecoderConfig parse_phimoe(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "phimoe";
@@ -44,14 +44,14 @@ DecoderConfig parse(const nlohmann::json& json) {
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
   config.head_bias = reader.boolean("lm_head_bias", false);
-  read_experts(reader, config);
+  read_experts_of_phimoe(reader, config);
   set_windows(config, reader.integer_or_none("sliding_window", 0),
               [](std::int64_t) { return true; });
   reader.finish(other_names(config));
   return config;
 }
 
-nlohmann::json write(const DecoderConfig& config) {
+nlohmann::json write_phimoe(const DecoderConfig& config) {
   nlohmann::json json = write_llama_layout(config);
   json["architectures"] = {"PhimoeForCausalLM"};
   json["model_type"] = "phimoe";
@@ -73,12 +73,12 @@ nlohmann::json write(const DecoderConfig& config) {
   return json;
 }
 
-std::vector<WeightPiece> weights(const DecoderConfig& config) {
+std::vector<WeightPiece> weights_of_phimoe(const DecoderConfig& config) {
   return llama_layout_weights(
       config, [&](WeightMap& map, std::int64_t layer) { add_mixtral_experts(map, config, layer); });
 }
 
-std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config) {
+std::vector<std::vector<WeightPiece>> other_weights_of_phimoe(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_experts_stacked(map, config, layer,
                         {"mlp.router", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"});
@@ -89,10 +89,10 @@ std::vector<std::vector<WeightPiece>> other_weights(const DecoderConfig& config)
 
 Family phimoe_family() {
   return {.model_type = "phimoe",
-          .parse = parse,
-          .weights = weights,
-          .write = write,
-          .other_weights = other_weights};
+          .parse = parse_phimoe,
+          .weights = weights_of_phimoe,
+          .write = write_phimoe,
+          .other_weights = other_weights_of_phimoe};
 }
 
 }  // namespace packtrain
