@@ -68,8 +68,12 @@ def faults_of_setting(word: str) -> list[str]:
 
 def faults_of_words(subcommand: str, words: list[str]) -> list[str]:
     faults = []
-    for word in words:
-        if re.match(r"--?[a-z]", word):
+    for before, word in zip(["", *words], words, strict=False):
+        if before == "--vary":  # KEY=A,B,...
+            key, _, values = word.partition("=")
+            for value in values.split(","):
+                faults += faults_of_setting(f"{key}={value}")
+        elif re.match(r"--?[a-z]", word):
             option = word.split("=")[0]
             if option not in options(subcommand):
                 faults.append(f"{subcommand} has no {option}")
