@@ -101,14 +101,20 @@ function(packtrain_library name)
   endif()
 endfunction()
 
-# build/bin/NAME, a program that measures.
-function(packtrain_benchmark name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
+# What programs share: packtrain_add_program(NAME SOURCES ... [LINK libraries ...])
+function(packtrain_add_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
   packtrain_use_unity(${name})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   packtrain_compile_options(${name})
+endfunction()
+
+# build/bin/NAME, a program that measures.
+function(packtrain_benchmark name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
+  packtrain_add_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   if(arg_TORCH)
     packtrain_use_torch(${name})
     set_target_properties(${name} PROPERTIES BUILD_RPATH "${LibTorch_RPATH}")
@@ -123,11 +129,7 @@ set(PACKTRAIN_MPIRUN mpirun --allow-run-as-root --oversubscribe --bind-to none
 # GPU tests (NAME_gpu_test, NAME_2_ranks_gpu_test, NAME_2_hosts_gpu_test) are built everywhere. tests/run --gpu runs them.
 function(packtrain_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
-  add_executable(${name} ${arg_SOURCES})
-  packtrain_use_unity(${name})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${name} PRIVATE ${arg_LINK})
-  packtrain_compile_options(${name})
+  packtrain_add_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
                         BUILD_RPATH "${LibTorch_RPATH}"
                         LINKER_LANGUAGE CXX)  # also where all sources are objects of another program

@@ -31,7 +31,7 @@ void write_embedded_a(const at::Tensor& grad_s, const at::Tensor& ids, const Par
   write_gradient(a, rows.grad.t());
 }
 
-// Examples are no longer than the positions (check_positions in training/setup), but pads may be.
+// Examples are no longer than the positions (check_learned_positions()), but pads may be.
 at::Tensor known_positions(const DeviceBatch& batch, std::int64_t num_positions) {
   return batch.position_ids.clamp_max(num_positions - 1);
 }

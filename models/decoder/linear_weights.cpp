@@ -39,7 +39,6 @@ LinearWeights linear_weights(const DecoderConfig& config) {
       names.push_back(spec.name);
       if (config.linear.of(spec.name, spec.shape[0], spec.shape[1]) != Fp8Products::kNone) {
         weights.in_fp8.push_back(spec.name);
-        weights.largest_fp8_numel = std::max(weights.largest_fp8_numel, spec.numel());
       } else if (config.linear.keeps(spec.name)) {
         weights.kept.push_back(spec.name);
       } else if (!fp8_takes(spec.shape[0], spec.shape[1])) {

@@ -1,7 +1,6 @@
 // The weights of a decoder's linear layers, and which of them multiply in 8-bit floats.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,6 @@ struct LinearWeights {
   std::vector<std::string> kept;     // that a pattern of LinearPrecision::keep names
   std::vector<std::string> odd;      // whose sizes are not multiples of 16
   std::vector<std::string> experts;  // of all experts of a layer, never in 8 bits
-  std::int64_t largest_fp8_numel = 0;
 };
 
 // Throws Error(kConfig) when a pattern of LinearPrecision::keep matches no weight.

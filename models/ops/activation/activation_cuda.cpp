@@ -4,6 +4,7 @@
 
 #include "models/ops/activation/activation_launch.h"
 #include "models/ops/cuda/current_stream.h"
+#include "models/ops/fp8/fp8.h"
 
 namespace packtrain {
 namespace {
@@ -15,9 +16,7 @@ ActivationArguments arguments_of(const at::Tensor& x, const Activation& activati
   arguments.num_rows = x.size(0);
   arguments.inner = activation.gated ? x.size(1) / 2 : x.size(1);
   arguments.activation = activation;
-  if (amax.defined()) {
-    arguments.amax = reinterpret_cast<std::uint32_t*>(amax.data_ptr<std::int32_t>());
-  }
+  arguments.amax = fp8_amax_slots(amax);
   arguments.dtype = float_type_of(x, "activation");
   return arguments;
 }

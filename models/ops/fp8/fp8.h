@@ -53,8 +53,13 @@ at::ScalarType fp8_scalar_type(Fp8Format format);
 // compute capability 8.9 or newer.
 void check_fp8_device(at::Device device);
 
-// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
-// `copies` is allocated.
+// The memory of make_fp8_amax() for a kernel; null if `amax` is undefined.
+inline std::uint32_t* fp8_amax_slots(const at::Tensor& amax) {
+  return amax.defined() ? reinterpret_cast<std::uint32_t*>(amax.data_ptr<std::int32_t>()) : nullptr;
+}
+
+// On CUDA tensors. The functions above call these; no_cuda_fp8.cpp has them in a build without
+// CUDA. `copies` is allocated.
 void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast,
                    const Fp8Copies& copies);
 at::Tensor make_fp8_amax_cuda(const at::Tensor& x);

@@ -14,10 +14,6 @@ namespace {
 
 constexpr int kMinCapability = 89;
 
-std::uint32_t* bits_of(const at::Tensor& partials) {
-  return reinterpret_cast<std::uint32_t*>(partials.data_ptr<std::int32_t>());
-}
-
 // Kernels read 16-byte vectors. A weight in a flat buffer may begin elsewhere.
 at::Tensor aligned(const at::Tensor& x) {
   constexpr std::uintptr_t kBytes = 16;
@@ -55,12 +51,12 @@ void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
   if (cast.has_known_scale) {
     arguments.amax = {reinterpret_cast<const std::uint32_t*>(arguments.scale + 1), 1};
   } else if (cast.amax.defined()) {
-    arguments.amax = {bits_of(cast.amax), static_cast<int>(cast.amax.numel())};
+    arguments.amax = {fp8_amax_slots(cast.amax), static_cast<int>(cast.amax.numel())};
   } else {
     const int count = num_fp8_amax_partials(x.numel());
     partials = at::empty({count}, x.options().dtype(at::kInt));
-    launch_fp8_amax({arguments.values, bits_of(partials), x.numel(), dtype}, stream);
-    arguments.amax = {bits_of(partials), count};
+    launch_fp8_amax({arguments.values, fp8_amax_slots(partials), x.numel(), dtype}, stream);
+    arguments.amax = {fp8_amax_slots(partials), count};
   }
   launch_fp8_cast(arguments, stream);
 }

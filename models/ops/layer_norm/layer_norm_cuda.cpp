@@ -5,6 +5,7 @@
 
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/cuda/gradient_target.h"
+#include "models/ops/fp8/fp8.h"
 #include "models/ops/layer_norm/layer_norm_launch.h"
 
 namespace packtrain {
@@ -53,9 +54,7 @@ LayerNormOutput layer_norm_forward_cuda(const at::Tensor& x, const Parameter& we
                          at::empty({in.size(0), 1}, wide)};
   NormArguments arguments = arguments_of(in, weight, bias);
   arguments.output = output.y.data_ptr();
-  if (amax.defined()) {
-    arguments.amax = reinterpret_cast<std::uint32_t*>(amax.data_ptr<std::int32_t>());
-  }
+  arguments.amax = fp8_amax_slots(amax);
   arguments.mean = output.mean.data_ptr<float>();
   arguments.inverse = output.inverse_deviation.data_ptr<float>();
   arguments.epsilon = static_cast<float>(options.epsilon);

@@ -5,6 +5,7 @@
 
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/cuda/gradient_target.h"
+#include "models/ops/fp8/fp8.h"
 #include "models/ops/rms_norm/rms_norm_launch.h"
 
 namespace packtrain {
@@ -53,9 +54,7 @@ RmsNormOutput rms_norm_forward_cuda(const at::Tensor& x, const Parameter& weight
   RmsNormOutput output{at::empty_like(in), empty_statistics(in)};
   NormArguments arguments = arguments_of(in, weight, options);
   arguments.output = output.y.data_ptr();
-  if (amax.defined()) {
-    arguments.amax = reinterpret_cast<std::uint32_t*>(amax.data_ptr<std::int32_t>());
-  }
+  arguments.amax = fp8_amax_slots(amax);
   arguments.inverse = output.inverse_rms.data_ptr<float>();
   launch_rms_norm(arguments, current_stream(in));
   return output;

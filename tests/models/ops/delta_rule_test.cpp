@@ -23,14 +23,6 @@ namespace {
 
 using Boundaries = std::vector<std::int32_t>;
 
-std::vector<OperatorCase> cpu_cases() {
-  std::vector<OperatorCase> cases;
-  for (const OperatorCase& on : operator_cases()) {
-    if (on.device.is_cpu()) cases.push_back(on);
-  }
-  return cases;
-}
-
 class DeltaRule : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, DeltaRule, testing::ValuesIn(cpu_cases()), case_name);
 
