@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "framework/metrics/listen_socket.h"
@@ -99,6 +100,20 @@ void end_request(void* /*exporter*/, MHD_Connection* /*connection*/, void** requ
   if (ended && how == MHD_REQUEST_TERMINATED_COMPLETED_OK) ended->exporter->sent(*ended);
 }
 
+// libmicrohttpd 0.9.75 reads a response that is null when it refuses a malformed request after its
+// daemon began to stop. So requests that arrived before are answered first. Clients that do not
+// proceed are not waited for longer.
+constexpr int kMaxDrainWaits = 20;
+constexpr std::chrono::milliseconds kDrainWait{5};
+
+void drain(MHD_Daemon* daemon) {
+  for (int i = 0; i < kMaxDrainWaits; ++i) {
+    const MHD_DaemonInfo* info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    if (info == nullptr || info->num_connections == 0) return;
+    std::this_thread::sleep_for(kDrainWait);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Exporter> Exporter::start(const std::string& address, int port, Page page,
@@ -149,7 +164,9 @@ void Exporter::wait_for_scrape(double timeout_s) {
 }
 
 Exporter::~Exporter() {
-  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
+  if (daemon_ == nullptr) return;
+  drain(daemon_);
+  MHD_stop_daemon(daemon_);
 }
 
 }  // namespace packtrain

@@ -32,7 +32,7 @@ class Exporter {
                                          Trouble trouble = {},
                                          unsigned idle_timeout_s = kIdleTimeoutS);
 
-  // Drops open connections and waits for the thread, but not for clients.
+  // Waits up to 0.1 s for clients. Then drops open connections and waits for the thread.
   ~Exporter();
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
