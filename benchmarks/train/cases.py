@@ -135,7 +135,7 @@ ON_SEVERAL = [  # most important first
 ]
 ON_ONE = [
     *(Case("1b", tokens) for tokens in (32768, 16384, 8192, 4096, 2048)),
-    *(Case("8b-8-layers", tokens) for tokens in (16384, 4096)),
+    *(Case("8b-8-layers", tokens) for tokens in (16384, 8192, 4096)),
     *(Case("qwen-0.5b", tokens) for tokens in (16384, 4096, 2048, 1024)),
     Case("1b", 16384, completions=True),
 ]

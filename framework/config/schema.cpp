@@ -125,8 +125,10 @@ std::vector<Field> fields_of(MemorySection& s) {
       recompute_or_auto("memory.recompute", s.recompute)
           .means("What backward recomputes to save memory: nothing, norms and activation functions "
                  "(cheap), or whole layers (a third more compute). `full:20+selective`: whole "
-                 "layers in the first 20, norms and activation functions in the others. `auto`: "
-                 "what memory.fit chooses, else nothing. Losses do not change."),
+                 "layers in the first 20, norms and activation functions in the others. "
+                 "`selective:12@16384`: in micro-batches of 16,384 tokens or more; smaller ones "
+                 "recompute in fewer layers, within the same memory. `auto`: what memory.fit "
+                 "chooses, else nothing. Losses do not change."),
       choice("memory.fit", s.fit,
              {{"auto", MemoryFit::kAuto},
               {"keep_tokens", MemoryFit::kKeepTokens},

@@ -26,6 +26,8 @@ struct OperatorOptions {
   std::int64_t min_planned_rows = 0;
   std::int64_t min_planned_keys = 0;  // the same for the keys of batches with prefixes
   GemmTiming gemm_timing = {};
+  // Micro-batches of all sizes recompute what the largest does (recompute_by_rows.h).
+  bool recomputes_as_largest = false;
 };
 
 }  // namespace packtrain

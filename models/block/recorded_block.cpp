@@ -29,8 +29,13 @@ at::Tensor run_backward(std::span<const Parameter> parameters, Tape& tape,
 }  // namespace
 
 RecordedBlock::RecordedBlock(std::string name, std::vector<ParameterSpec> parameters,
-                             RecomputePolicy policy)
-    : name_(std::move(name)), parameters_(std::move(parameters)), policy_(policy) {}
+                             RecomputeByRows policies)
+    : name_(std::move(name)), parameters_(std::move(parameters)), policies_(std::move(policies)) {}
+
+const RecomputePolicy& RecordedBlock::policy_of(const BlockContext& context) const {
+  if (context.options.recomputes_as_largest) return policies_.largest;
+  return policies_.of(context.batch.num_rows());
+}
 
 BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters,
                                    const BlockContext& context, const at::Tensor& x) const {
@@ -38,7 +43,7 @@ BlockOutput RecordedBlock::forward(std::span<const Parameter> parameters,
   auto tape = std::make_unique<BlockTape>(parameters, context);
   tape->output = record(tape->operators, tape->operators.input(x));
   const bool trains = context.mode == BlockMode::kTrain;
-  at::Tensor y = tape->operators.forward(tape->output, trains ? &policy_ : nullptr);
+  at::Tensor y = tape->operators.forward(tape->output, trains ? &policy_of(context) : nullptr);
   if (!trains) return {std::move(y), nullptr};
   return {std::move(y), std::move(tape)};
 }

@@ -6,13 +6,14 @@
 
 #include "models/block/block.h"
 #include "models/block/executing_tape.h"
+#include "models/block/recompute_by_rows.h"
 #include "models/block/split_backward.h"
 
 namespace packtrain {
 
 class RecordedBlock : public Block, public SplitBackward {
  public:
-  RecordedBlock(std::string name, std::vector<ParameterSpec> parameters, RecomputePolicy policy);
+  RecordedBlock(std::string name, std::vector<ParameterSpec> parameters, RecomputeByRows policies);
 
   const std::string& name() const final { return name_; }
   const std::vector<ParameterSpec>& parameters() const final { return parameters_; }
@@ -31,9 +32,11 @@ class RecordedBlock : public Block, public SplitBackward {
   virtual Value record(OperatorTape& tape, Value x) const = 0;
 
  private:
+  const RecomputePolicy& policy_of(const BlockContext& context) const;
+
   std::string name_;
   std::vector<ParameterSpec> parameters_;
-  RecomputePolicy policy_;
+  RecomputeByRows policies_;
 };
 
 // Saved activations of such a block's forward. For tests of the memory estimate.

@@ -118,7 +118,7 @@ std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
   blocks.push_back(
       std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)), config));
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    blocks.push_back(std::make_unique<DecoderLayer>(config, layer, options.recompute.of(layer),
+    blocks.push_back(std::make_unique<DecoderLayer>(config, layer, options.recompute.by_rows(layer),
                                                     choose.apply(layer_parameters(config, layer)),
                                                     frequencies.of(layer)));
   }

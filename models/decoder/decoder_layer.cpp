@@ -5,10 +5,10 @@
 
 namespace packtrain {
 
-DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
-                           std::vector<ParameterSpec> parameters,
+DecoderLayer::DecoderLayer(const DecoderConfig& config, std::int64_t index,
+                           RecomputeByRows policies, std::vector<ParameterSpec> parameters,
                            std::shared_ptr<const RotaryFrequencies> frequencies)
-    : RecordedBlock("layers." + std::to_string(index), std::move(parameters), policy),
+    : RecordedBlock("layers." + std::to_string(index), std::move(parameters), std::move(policies)),
       operators_(config, index, std::move(frequencies)) {}
 
 }  // namespace packtrain

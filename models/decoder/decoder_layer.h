@@ -13,7 +13,7 @@ namespace packtrain {
 class DecoderLayer final : public RecordedBlock {
  public:
   // `parameters`: layer_parameters(config, index).
-  DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputePolicy policy,
+  DecoderLayer(const DecoderConfig& config, std::int64_t index, RecomputeByRows policies,
                std::vector<ParameterSpec> parameters,
                std::shared_ptr<const RotaryFrequencies> frequencies);
 

@@ -150,6 +150,7 @@ std::int64_t Trainer::recover() {
   executor_.release_graphs();
   batches_.reset();  // prepared for the old layout
   const std::int64_t step = recovery_.lower_budget();
+  run_.model->operator_options().recomputes_as_largest = true;  // smaller ones need less memory
   batches_ = make_batches(step);
   guards_.watchdog.enter(RunPhase::kStep, step + 1);
   executor_.timer().restart();

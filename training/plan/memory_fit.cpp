@@ -14,6 +14,7 @@
 #include "framework/core/units.h"
 #include "training/plan/gather_slots.h"
 #include "training/plan/token_budget.h"
+#include "training/setup/adaptive_recompute.h"
 #include "training/setup/recompute_policies.h"
 
 namespace packtrain {
@@ -40,14 +41,16 @@ class Fitter {
 
   MemoryPlan plan(const MemorySettings& settings) {
     MemoryPlanner& planner = planner_with(settings.gather_slots);
-    planner.change(settings.recompute, tokens_of_config(settings.max_tokens));
-    return planner.plan({.num_rows = std::min(settings.max_tokens, most_useful_),
+    RecomputeByLayer recompute = settings.recompute;
+    recompute.num_rows = 0;  // the largest micro-batch is planned
+    planner.change(recompute, tokens_of_config(settings.max_tokens));
+    return planner.plan({.num_rows = largest_rows(settings),
                          .several_micro_batches = settings.max_tokens < most_useful_});
   }
 
   FitCandidate candidate(MemorySettings settings) {
     settings.offloads_activations = offloads(input_.config.memory);
-    return {settings, plan(settings).total(), time_.seconds(settings)};
+    return {settings, plan(settings).total(), time_.seconds(of_mean_rows(settings))};
   }
 
   std::vector<FitCandidate> list() {
@@ -76,7 +79,7 @@ class Fitter {
       for (std::size_t i = recompute_.size() > 1 ? recompute_.size() - 2 : 0; i < recompute_.size();
            ++i) {
         candidates.push_back(
-            candidate({recompute_[i], given_slots_.value_or(kMinGatherSlots), count}));
+            candidate(with_rows({recompute_[i], given_slots_.value_or(kMinGatherSlots), count})));
       }
     }
     return *std::ranges::min_element(candidates, {}, &FitCandidate::bytes);
@@ -85,6 +88,29 @@ class Fitter {
  private:
   int all_slots() const {
     return std::max(kMinGatherSlots, static_cast<int>(input_.decoder.num_layers));
+  }
+
+  std::int64_t largest_rows(const MemorySettings& settings) const {
+    return std::min(settings.max_tokens, most_useful_);
+  }
+
+  // Smaller micro-batches may recompute less where memory decides the recompute.
+  MemorySettings with_rows(MemorySettings settings) const {
+    const bool may_adapt =
+        !input_.config.memory.recompute && settings.recompute != Recompute::kNone;
+    if (may_adapt) settings.recompute.num_rows = largest_rows(settings);
+    return settings;
+  }
+
+  // With the recompute of a micro-batch of mean size.
+  MemorySettings of_mean_rows(MemorySettings settings) const {
+    if (settings.recompute.num_rows == 0) return settings;
+    Config config = input_.config;
+    config.memory.recompute = settings.recompute;
+    const double rows = input_.work.num_tokens / time_.num_micro_batches(settings);
+    settings.recompute = recompute_of_rows(config, input_.decoder, input_.ranks.device,
+                                           static_cast<std::int64_t>(rows));
+    return settings;
   }
 
   std::vector<int> slot_choices() const {
@@ -139,6 +165,7 @@ class Fitter {
   // Adds the settings with as many more slots as fit.
   void add(std::optional<MemorySettings> settings, std::vector<FitCandidate>& found) {
     if (!settings) return;
+    settings = with_rows(*settings);
     if (!given_slots_) {
       const int fewest = settings->gather_slots;
       int& slots = settings->gather_slots;
@@ -220,16 +247,7 @@ MemoryPlan plan_with(const FitInput& input, const MemorySettings& settings) {
 std::vector<RecomputeByLayer> recompute_choices(const MemorySection& memory,
                                                 std::int64_t num_layers) {
   if (memory.recompute) return {*memory.recompute};
-  std::vector<RecomputeByLayer> choices = {Recompute::kNone};
-  for (std::int64_t num = 1; num < num_layers; ++num) {
-    choices.emplace_back(Recompute::kSelective, num, Recompute::kNone);
-  }
-  choices.emplace_back(Recompute::kSelective);
-  for (std::int64_t num = 1; num < num_layers; ++num) {
-    choices.emplace_back(Recompute::kFull, num, Recompute::kSelective);
-  }
-  choices.emplace_back(Recompute::kFull);
-  return choices;
+  return recompute_steps(num_layers);
 }
 
 std::vector<std::int64_t> token_choices(const Config& config, int num_ranks) {

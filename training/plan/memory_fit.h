@@ -1,6 +1,7 @@
 // memory.fit: chooses, among settings that change no number of a step, the fastest whose planned
-// memory fits. These are recompute by layer, gather slots, and the tokens of a micro-batch where
-// the strategy's steps do not depend on them. Times are those of StepTimeModel.
+// memory fits. These are recompute by layer, gather slots, and the
+// tokens of a micro-batch where the strategy's steps do not depend on them. Times are those of
+// StepTimeModel.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +46,7 @@ bool chooses_memory(const MemorySection& memory, DeviceKind device);
 // The plan of the largest micro-batch of a step.
 MemoryPlan plan_with(const FitInput& input, const MemorySettings& settings);
 
-// The values of memory.recompute in the order of the memory that they save. First norms and
-// activation functions are recomputed in more and more of the first layers, then whole layers. One
+// The values of memory.recompute in the order of the memory that they save: recompute_steps(). One
 // value if it is set.
 std::vector<RecomputeByLayer> recompute_choices(const MemorySection& memory,
                                                 std::int64_t num_layers);

@@ -16,8 +16,8 @@
 #include "parallel/sharding/slot_sizes.h"
 #include "parallel/sharding/unit_table.h"
 #include "training/plan/shared_keys.h"
+#include "training/setup/adaptive_recompute.h"
 #include "training/setup/model_source.h"
-#include "training/setup/recompute_policies.h"
 #include "training/setup/reference_model.h"
 #include "training/setup/run_device.h"
 
@@ -42,7 +42,6 @@ constexpr std::int64_t kNcclBytes = 1500 * kMebibyteBytes;
 constexpr std::int64_t kThirdCommunicatorBytes = 580 * kMebibyteBytes;
 // A row's token, position, label, weight and indices, 4 bytes each.
 constexpr std::int64_t kBatchBytesOfRow = 28;
-constexpr std::int64_t kRowsOfSequence = 256;  // assumed when the length is not known
 
 std::int64_t bytes_of(Precision precision) {
   return precision == Precision::kFloat32 ? kFloatBytes : 2;
@@ -95,7 +94,10 @@ MemoryRanks memory_ranks(const Device& device, int num_ranks, int shard_size) {
 
 MemoryPlanner::MemoryPlanner(const Config& config, const DecoderConfig& decoder,
                              const MemoryRanks& ranks)
-    : config_(config), decoder_(decoder), ranks_(ranks) {
+    : config_(config),
+      decoder_(decoder),
+      ranks_(ranks),
+      policies_(policies_by_rows(config, decoder, ranks.device)) {
   if (ranks_.shard_size == 0) ranks_.shard_size = ranks_.num_ranks;
   find_sizes();
   find_reference();
@@ -117,6 +119,7 @@ void MemoryPlanner::change(const RecomputeByLayer& recompute,
                            std::optional<std::int64_t> max_tokens) {
   config_.memory.recompute = recompute;
   config_.batch.max_tokens_per_micro_batch = max_tokens;
+  policies_ = policies_by_rows(config_, decoder_, ranks_.device);
 }
 
 void MemoryPlanner::find_sizes() {
@@ -197,22 +200,17 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   const bool on_gpu = ranks_.device == DeviceKind::kCuda;
   const bool sums_micro_batches = !is_sharded() || sums_locally();
   const bool wide_gradient = sums_micro_batches && load.several_micro_batches;
-  MicroBatchShape size;
-  size.num_rows = load.num_rows;
-  size.num_supervised_rows =
-      load.num_supervised_rows.value_or(std::max<std::int64_t>(0, load.num_rows - 1));
-  size.num_sequences =
-      load.num_sequences > 0 ? load.num_sequences : load.num_rows / kRowsOfSequence + 1;
+  MicroBatchShape size = assumed_shape(config_, ranks_.device, load.num_rows);
+  if (load.num_supervised_rows) size.num_supervised_rows = *load.num_supervised_rows;
+  if (load.num_sequences > 0) size.num_sequences = load.num_sequences;
   size.max_rows = std::max(load.num_rows, load.largest_num_rows);
   const KeyBound keys = key_bound(config_, load.num_rows);
   size.num_keys = load.num_keys.value_or(keys.num_keys);
   plan.num_keys = size.num_keys;
   plan.keys_basis = load.num_keys ? "of the planned micro-batches" : keys.basis;
   size.max_keys = std::max(size.num_keys, load.largest_num_keys);
-  size.on_gpu = on_gpu;
-  size.compute = scalar_type(config_.precision.compute);
-  size.narrow_head_gradient = config_.precision.reduce != Precision::kFloat32 && !wide_gradient;
-  const LayerPolicies policies = layer_policies(config_.memory);
+  if (wide_gradient) size.narrow_head_gradient = false;
+  const LayerPolicies policies = policies_.of_rows(load.num_rows);
   const std::vector<MemoryPeak> moments = memory_peaks(decoder_, policies, size);
   const MemoryPeak& most = *std::ranges::max_element(moments, {}, &MemoryPeak::bytes);
   plan.moment = most.name;

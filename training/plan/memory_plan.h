@@ -11,6 +11,7 @@
 #include "framework/config/config.h"
 #include "framework/device/device.h"
 #include "models/block/operator_tape.h"
+#include "models/decoder/layer_policies.h"
 #include "models/estimates/memory_peaks.h"
 #include "models/layers/decoder_config.h"
 
@@ -105,6 +106,7 @@ class MemoryPlanner {
   Config config_;
   DecoderConfig decoder_;
   MemoryRanks ranks_;
+  LayerPolicies policies_;
   Sizes sizes_;
   std::int64_t reference_bytes_ = 0;  // of the second model of objective.reference, or 0
   int num_weight_slots_ = 0;

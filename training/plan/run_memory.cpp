@@ -66,6 +66,7 @@ void check_agreed(const MemorySettings& settings, World& world) {
   const std::int64_t mine[] = {settings.max_tokens,
                                settings.gather_slots,
                                settings.recompute.num_first,
+                               settings.recompute.num_rows,
                                static_cast<std::int64_t>(settings.recompute.first),
                                static_cast<std::int64_t>(settings.recompute.rest),
                                settings.offloads_activations ? 1 : 0};

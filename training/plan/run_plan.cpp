@@ -221,6 +221,8 @@ Config RunPlan::resolve(Config config) const {
     config.parallel.accumulate = entry.accumulate;
   if (!entry.fitted) return config;
   config.memory.recompute = entry.fitted->recompute;
+  // Memory ran out before: smaller micro-batches have to need less of it.
+  if (entry.lowered_from > 0) config.memory.recompute->num_rows = 0;
   config.parallel.gather_slots = entry.fitted->gather_slots;
   config.memory.offload =
       entry.fitted->offloads_activations ? Offload::kActivations : Offload::kNone;

@@ -46,7 +46,9 @@ class StepTimeModel {
   StepTimeModel(const Config& config, const DecoderConfig& decoder, const MemoryRanks& ranks,
                 const StepWork& work);
 
+  // `recompute` is that of a micro-batch of mean size.
   double seconds(const MemorySettings& settings) const;
+  double num_micro_batches(const MemorySettings& settings) const;  // of a step
   // What the reductions of a step take from the products that run at the same time. It is not in
   // seconds(): settings of memory.fit differ little in it.
   double reduction_seconds(const MemorySettings& settings) const;
@@ -60,7 +62,6 @@ class StepTimeModel {
     double selective_bytes = 0;  // of a token: outputs of norms and activation functions
   };
 
-  double num_micro_batches(const MemorySettings& settings) const;
   double compute_seconds(const RecomputeByLayer& recompute, double num_tokens) const;
   double communication_seconds(int gather_slots, bool reduces) const;
 

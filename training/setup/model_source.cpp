@@ -25,6 +25,7 @@
 #include "models/ops/attention/backends.h"
 #include "parallel/sharding/shard_groups.h"
 #include "training/checkpoint/hf_quantization.h"
+#include "training/setup/adaptive_recompute.h"
 #include "training/setup/encoded_weights_log.h"
 #include "training/setup/linear_precision_log.h"
 #include "training/setup/no_model.h"
@@ -229,6 +230,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   log_attention(decoder, config.precision.compute, *run_device.device);
   prepare_linear_precision(decoder, *run_device.device);
   DecoderOptions options = decoder_options(config, decoder);
+  options.recompute = policies_by_rows(config, decoder, run_device.device->kind());
   if (!decoder.family.empty() && options.parts.empty()) options.parts = parameter_parts(decoder);
   auto blocks = make_decoder(decoder, options);
   if (options.frozen_weights) log_encoded_weights(blocks);

@@ -121,7 +121,7 @@ TEST(ConfigOverrides, ATokenBudgetThatIsSetIsKeptUnlessMemoryFitIsSetToo) {
   }
 }
 
-TEST(ConfigOverrides, RecomputeMayDifferBetweenTheFirstLayersAndTheRest) {
+TEST(ConfigOverrides, RecomputeMayDifferByLayerAndBySize) {
   const auto recompute = [](const std::string& text) {
     return load("", {"memory.recompute=" + text}).memory.recompute;
   };
@@ -131,8 +131,13 @@ TEST(ConfigOverrides, RecomputeMayDifferBetweenTheFirstLayersAndTheRest) {
             RecomputeByLayer(Recompute::kSelective, 12, Recompute::kNone));
   EXPECT_EQ(recompute("full:20+selective"),
             RecomputeByLayer(Recompute::kFull, 20, Recompute::kSelective));
-  for (const char* wrong : {"full:", "full:0", "full:-1", "full:x", "full:99999", "ful:3",
-                            "full:3+", "full:3+half", "3", "full+selective"}) {
+  EXPECT_EQ(recompute("selective:12@16384"),
+            RecomputeByLayer(Recompute::kSelective, 12, Recompute::kNone, 16384));
+  EXPECT_EQ(recompute_text(*recompute("full:20+selective@16384")), "full:20+selective@16384");
+  EXPECT_EQ(recompute_text(*recompute("full@512")), "full@512");
+  for (const char* wrong : {"full@", "full@0", "full:3@512", "selective:3+full@512", "full@5x",
+                            "full@9999999999", "full:", "full:0", "full:-1", "full:x", "full:99999",
+                            "ful:3", "full:3+", "full:3+half", "3", "full+selective"}) {
     EXPECT_NE(load_error("", {std::string("memory.recompute=") + wrong}).find("wanted one of auto"),
               std::string::npos)
         << wrong;

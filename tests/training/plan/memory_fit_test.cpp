@@ -87,6 +87,42 @@ TEST(MemoryFit, NothingThatFitsIsFaster) {
   }
 }
 
+TEST(MemoryFit, RecomputeIsThatOfTheLargestMicroBatch) {
+  for (const std::int64_t limit : limits_for(kLayouts[1])) {
+    FitInput input = input_with(kLayouts[1], limit);
+    const MemorySettings chosen = fit_memory(input)->chosen.settings;
+    EXPECT_EQ(chosen.recompute.num_rows,
+              chosen.recompute.num_first == 0 && chosen.recompute.rest == Recompute::kNone
+                  ? 0
+                  : chosen.max_tokens);
+  }
+}
+
+TEST(MemoryFit, RecomputeSetByHandIsThatOfAllMicroBatches) {
+  FitInput input = input_with(kLayouts[1], limits_for(kLayouts[1])[2]);
+  input.config.memory.recompute = RecomputeByLayer(Recompute::kFull);
+  const auto choice = fit_memory(input);
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->chosen.settings.recompute.num_rows, 0);
+}
+
+// Steps of a few tokens more than a micro-batch holds have two that are half as large.
+TEST(MemoryFit, TheTimeIsThatOfMicroBatchesOfMeanSize) {
+  FitInput input = input_with(kLayouts[1], limits_for(kLayouts[1])[6]);
+  input.config.memory.fit = MemoryFit::kKeepTokens;
+  input.work.num_tokens = 4096;
+  const FitCandidate full = fit_candidates(input).front();
+  ASSERT_GT(full.settings.recompute.num_rows, 0);
+  const StepTimeModel time(input.config, input.decoder, input.ranks, input.work);
+  EXPECT_EQ(full.seconds, time.seconds(full.settings));
+  input.work.num_tokens = 4200;
+  const FitCandidate halves = fit_candidates(input).front();
+  MemorySettings without = halves.settings;
+  without.recompute = Recompute::kNone;
+  const StepTimeModel of_halves(input.config, input.decoder, input.ranks, input.work);
+  EXPECT_EQ(halves.seconds, of_halves.seconds(without));
+}
+
 TEST(MemoryFit, KeepsTheDefaultWhereItFits) {
   for (const MemoryRanks& ranks : kLayouts) {
     FitInput input = input_with(ranks, 0);
