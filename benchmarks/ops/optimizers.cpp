@@ -2,6 +2,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <array>
+#include <vector>
 
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/gradient_norm/gradient_norm.h"
@@ -49,6 +50,30 @@ void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t
                         }});
 }
 
+// It also finds the largest magnitude of each of 64 weights, as 8-bit products need it.
+void add_adamw_amax(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
+  constexpr int kWeights = 64;
+  benchmarks.push_back({.name = dtypes.name,
+                        .shape = shape_text({kWeights, numel / kWeights}),
+                        .bytes = bytes_an_element(dtypes) * static_cast<double>(numel),
+                        .make = [=] {
+                          AdamWTensors tensors = make_tensors(dtypes, numel);
+                          tensors.amax = at::zeros({kWeights}, on_gpu(at::kInt));
+                          std::vector<ShardRange> ranges;
+                          for (int w = 0; w < kWeights; ++w) {
+                            const std::int64_t begin = w * (numel / kWeights);
+                            ranges.push_back(
+                                {.begin = begin, .numel = numel / kWeights, .amax = w});
+                          }
+                          return [=, clip_factor = at::ones({}, on_gpu(at::kFloat)),
+                                  skip = at::zeros({}, on_gpu(at::kByte))] {
+                            tensors.amax.zero_();
+                            const AdamWOptions options = {.learning_rate = 1e-5};
+                            adamw(tensors, ranges, options, clip_factor, skip);
+                          };
+                        }});
+}
+
 void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64_t numel) {
   benchmarks.push_back(
       {.name = dtype == at::kFloat ? "gradient norm, fp32" : "gradient norm, bf16",
@@ -88,6 +113,7 @@ void add_optimizers(OpBenchmarks& benchmarks) {
   add_adamw(benchmarks, {"adamw, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel);
   add_adamw(benchmarks, {"adamw, bf16 gradients and moments", at::kBFloat16, at::kBFloat16},
             kNumel);
+  add_adamw_amax(benchmarks, {"adamw, bf16 gradients, amaxes", at::kBFloat16, at::kFloat}, kNumel);
   add_squared_norm(benchmarks, at::kFloat, kNumel);
   add_squared_norm(benchmarks, at::kBFloat16, kNumel);
   constexpr std::int64_t kLlama1b = 1'235'814'400;  // Llama-3.2-1B

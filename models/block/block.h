@@ -58,6 +58,7 @@ struct ParameterSpec {
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
   bool decodable = false;                 // its operator decodes it (ops/nf4)
+  bool in_fp8 = false;                    // its products read 8-bit floats of one scale (ops/fp8)
   bool keep_float32 = false;              // its encoding is float32 in any model
 
   std::int64_t numel() const {
@@ -83,6 +84,11 @@ struct Parameter {
   // Null: `value` is the weight. Otherwise products decode it. decode_weight() writes `value`,
   // which all encoded parameters of a model share.
   std::shared_ptr<const EncodedParameter> encoded = nullptr;
+  // Of a weight in 8-bit products: its scale, float32 [2] (ops/fp8). Undefined: the cast finds it.
+  at::Tensor fp8_scale = {};
+  // Its codes, e4m3 in the shape of `value`, which has no numbers then. Undefined: `value` has
+  // them.
+  at::Tensor fp8_codes = {};
 };
 
 // Saved activations of a forward. Block::forward fills it and Block::backward consumes it.

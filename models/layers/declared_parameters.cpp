@@ -30,9 +30,11 @@ ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std
 }
 
 ParameterId declare_decodable_weight(OperatorTape& tape, std::string name,
-                                     std::vector<std::int64_t> shape, double standard_deviation) {
+                                     std::vector<std::int64_t> shape, double standard_deviation,
+                                     bool in_fp8) {
   ParameterSpec spec{std::move(name), std::move(shape), {Kind::kNormal, standard_deviation}};
   spec.decodable = true;
+  spec.in_fp8 = in_fp8;
   return tape.parameter(spec);
 }
 

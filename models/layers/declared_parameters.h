@@ -16,9 +16,10 @@ class OperatorContext;
 // A matrix [out, in], or several, with normal initial values.
 ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                            double standard_deviation);
-// The same for an operator that decodes it (ops/nf4).
+// The same for an operator that decodes it (ops/nf4). `in_fp8`: ParameterSpec::in_fp8.
 ParameterId declare_decodable_weight(OperatorTape& tape, std::string name,
-                                     std::vector<std::int64_t> shape, double standard_deviation);
+                                     std::vector<std::int64_t> shape, double standard_deviation,
+                                     bool in_fp8 = false);
 // `exists` is false for an operator without the bias, which then declares none.
 ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                          bool exists);

@@ -50,13 +50,14 @@ class Fp8Product {
   void forward(OperatorContext& run) const {
     const at::Tensor rows = run.get(x_);
     const at::Tensor x_scale = make_fp8_scale(rows);
-    const at::Tensor weight_scale = make_fp8_scale(rows);
+    const Parameter& weight = run.parameter(layer_.weight);
+    const at::Tensor weight_scale = fp8_weight_scale(weight, rows);
     const bool saves = columns_ && run.is_saved(*columns_);
     Fp8Copies copies =
         fp8_cast(rows, x_scale, {.rows = true, .columns = saves, .amax = run.amax(x_)});
-    run.set(y_, fp8_linear_forward({copies.rows, x_scale}, run.parameter(layer_.weight),
-                                   weight_scale, run.find(layer_.bias), run.options().gemm_timing,
-                                   run.get(residual_)));
+    run.set(y_,
+            fp8_linear_forward({copies.rows, x_scale}, weight, weight_scale, run.find(layer_.bias),
+                               run.options().gemm_timing, run.get(residual_)));
     run.set_all(scales_, {x_scale, weight_scale});
     if (saves) run.set(*columns_, std::move(copies.columns));
   }

@@ -93,6 +93,10 @@ at::Tensor backward_input(const OperatorContext& run, const Parameter& weight,
   return linear_backward_input(grad, weight, run.options().gemm_timing, sum);
 }
 
+bool multiplies_in_fp8(const LinearOptions& options) {
+  return options.fp8 != Fp8Products::kNone && options.updates.empty();
+}
+
 // The parameters of a layer, and the updates of its weight.
 struct LinearLayer {
   ParameterId weight;
@@ -106,10 +110,10 @@ struct LinearLayer {
 LinearLayer declare_layer(OperatorTape& tape, const std::string& name, Value x,
                           const LinearOptions& options) {
   const std::int64_t width = options.width;
-  LinearLayer layer{declare_decodable_weight(tape, name + ".weight", {width, tape.shape(x).width},
-                                             options.standard_deviation),
-                    declare_bias(tape, name + ".bias", {width}, options.bias), width,
-                    options.trained};
+  LinearLayer layer{
+      declare_decodable_weight(tape, name + ".weight", {width, tape.shape(x).width},
+                               options.standard_deviation, multiplies_in_fp8(options)),
+      declare_bias(tape, name + ".bias", {width}, options.bias), width, options.trained};
   if (options.updates.size() == 1) {
     layer.update = record_update(tape, name, x, options.updates.front());
   }
@@ -186,7 +190,7 @@ Value record_product(OperatorTape& tape, const std::string& name, Value x, const
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual) {
   LinearLayer layer = declare_layer(tape, name, x, options);
-  if (options.fp8 != Fp8Products::kNone && options.updates.empty()) {
+  if (multiplies_in_fp8(options)) {
     return record_fp8_product(tape, name, x,
                               {layer.weight, layer.bias, layer.width, layer.trained, options.fp8},
                               residual);

@@ -1,6 +1,7 @@
 // Replaces the CUDA operators of 8-bit floats in a build without CUDA.
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/fp8/fp8.h"
+#include "models/ops/fp8/fp8_weight.h"
 #include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
@@ -18,6 +19,10 @@ void fp8_cast_cuda(const at::Tensor& /*x*/, const at::Tensor& /*scale*/, const F
 
 at::Tensor make_fp8_amax_cuda(const at::Tensor& /*x*/) {
   throw_cuda_not_built("fp8_amax");
+}
+
+void fp8_weight_scales_cuda(const at::Tensor& /*amax*/, const at::Tensor& /*scales*/) {
+  throw_cuda_not_built("fp8_weight_scales");
 }
 
 void check_fp8_device_cuda(at::Device /*device*/) {

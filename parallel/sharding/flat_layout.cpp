@@ -66,10 +66,10 @@ std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank) {
     const std::int64_t begin = std::max(layout.segments[s].offset, shard_begin);
     const std::int64_t end = std::min(next, shard_end);
     if (begin >= end) continue;
-    const ParameterSpec& spec = layout.segments[s].spec;
+    const auto& [spec, offset, numel, scale] = layout.segments[s];
     if (ranges.empty() || ranges.back().group != spec.group ||
-        ranges.back().adapter != spec.adapter) {
-      ranges.push_back({begin - shard_begin, 0, spec.group, spec.adapter});
+        ranges.back().adapter != spec.adapter || ranges.back().scale != scale) {
+      ranges.push_back({begin - shard_begin, 0, spec.group, spec.adapter, scale});
     }
     ranges.back().numel += end - begin;
   }

@@ -15,6 +15,8 @@ struct Segment {
   ParameterSpec spec;
   std::int64_t offset = 0;
   std::int64_t numel = 0;
+  int scale =
+      -1;  // number of its scale among those of all weights (weight_scales.h), if it has one
 };
 
 // Parameters of one encoding one after another, in the order of their optimizer groups and
@@ -38,13 +40,14 @@ std::int64_t numel_without_padding(const FlatLayout& layout);
 // All parameters have the encoding of the first one.
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks);
 
-// A range of a rank's shard of one optimizer group and adapter; gaps belong to the range. It begins
-// at the alignment of parameters.
+// A range of a rank's shard of one optimizer group and adapter; gaps belong to the range. A weight
+// with a scale has a range of its own. It begins at the alignment of parameters.
 struct GroupRange {
   std::int64_t begin = 0;  // in the shard
   std::int64_t numel = 0;
   OptimizerGroup group = OptimizerGroup::kDecay;
   int adapter = 0;  // ParameterSpec::adapter
+  int scale = -1;   // Segment::scale
 };
 
 std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank);

@@ -13,9 +13,30 @@ void ModelParameters::weights_changed() {
   streams_.compute->run([this](StreamHandle) {
     const at::NoGradGuard no_grad;
     storage_.owned().encode_master();
+    storage_.scales().find(table_, storage_.owned());
   });
+  write_scales();
   if (!slots_.gathers()) return;
   for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
+}
+
+void ModelParameters::write_scales() {
+  WeightScales& scales = storage_.scales();
+  if (scales.empty()) return;
+  ranks_.max(scales.amax(), *streams_.compute);
+  streams_.compute->run([&](StreamHandle) { scales.write(); });
+}
+
+void ModelParameters::begin_update(const at::Tensor& skip) {
+  if (storage_.scales().empty()) return;
+  streams_.compute->run([&](StreamHandle) {
+    const at::NoGradGuard no_grad;
+    storage_.scales().clear_trained(skip);
+  });
+}
+
+void ModelParameters::end_update() {
+  write_scales();
 }
 
 void ModelParameters::unit_updated(int unit) {

@@ -29,9 +29,14 @@ class ModelParameters {
     return packtrain::replicated_state(storage_, table_, slots_);
   }
 
-  // Call it after writing master weights through shards(): it refreshes the weights that are
-  // gathered.
+  // Collective. Call it after writing weights through shards(): it refreshes the weights that are
+  // gathered, and their scales.
   void weights_changed();
+  // Collective, both on the compute stream, around an update of the optimizer, which writes nothing
+  // where `skip` (uint8 []) is 1. They are for the scales of 8-bit products: the update enters the
+  // amaxes of trained weights (WeightScales::amax) in between.
+  void begin_update(const at::Tensor& skip);
+  void end_update();
   // Work enqueued on compute so far writes the unit's weights. The next step may gather them after
   // it.
   void unit_updated(int unit);
@@ -39,10 +44,14 @@ class ModelParameters {
   // state, to all others. So only one replica reads files. Blocks the host.
   void broadcast_first_replica();
 
+  const WeightScales& scales() const { return storage_.scales(); }
+
   // Bytes of communication memory, which the device's allocator does not count.
   std::int64_t communication_bytes() const { return storage_.communication_bytes(); }
 
  private:
+  void write_scales();
+
   const UnitTable& table_;
   const SlotTable& slots_;
   const ShardRanks& ranks_;

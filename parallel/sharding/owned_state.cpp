@@ -49,7 +49,7 @@ void OwnedState::place_units() {
         const std::int64_t in_part = rank_ * layout.shard_numel + range.begin;
         optimizer_ranges_.push_back({u, place.state_begin + range.begin, range.numel, range.group,
                                      first_element + in_part, place.buffer,
-                                     place.begin + range.begin, range.adapter});
+                                     place.begin + range.begin, range.adapter, range.scale});
       }
       first_element += numel_without_padding(layout);
     }
@@ -70,6 +70,11 @@ at::Tensor OwnedState::weights(int unit, std::size_t part) const {
   const OwnedPart& place = layout_.parts[unit][part];
   return flat_.weights[place.buffer].narrow(0, place.begin,
                                             table_.units[unit].parts[part].layout.shard_numel);
+}
+
+at::Tensor OwnedState::weights(int unit, std::size_t part, const Segment& segment) const {
+  const OwnedRange range = owned_range(table_.units[unit].parts[part].layout, segment, rank_);
+  return weights(unit, part).narrow(0, range.shard_begin, range.numel);
 }
 
 void OwnedState::encode_master() {

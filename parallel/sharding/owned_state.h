@@ -36,6 +36,7 @@ struct OptimizerRange {
   std::size_t weight_buffer = 0;   // index in FlatState::weights, and where in that tensor
   std::int64_t weight_begin = 0;
   int adapter = 0;  // ParameterSpec::adapter
+  int scale = -1;   // of one weight with a scale: Segment::scale
 };
 
 class OwnedState {
@@ -57,6 +58,8 @@ class OwnedState {
   }
   // What the rank owns of a part of a unit: 1-D, as encoded.
   at::Tensor weights(int unit, std::size_t part) const;
+  // Its part of one parameter: 1-D, possibly empty.
+  at::Tensor weights(int unit, std::size_t part, const Segment& segment) const;
   // Writes the master's values to the trainable weights of other encodings. On the current stream.
   void encode_master();
   // All of a unit's state: 1-D tensors, some of them empty.

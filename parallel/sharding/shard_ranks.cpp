@@ -53,6 +53,14 @@ void ShardRanks::sum(const at::Tensor& values, Stream& compute, const at::Tensor
   });
 }
 
+void ShardRanks::max(const at::Tensor& values, Stream& compute) const {
+  if (reduce().size() == 1) return;
+  compute.run([&](StreamHandle handle) {
+    reduce().all_reduce(values.data_ptr(), values.numel(), DataType::kInt32, ReduceOp::kMax,
+                        handle);
+  });
+}
+
 // Groups are consecutive ranks, so the groups one after another are the ranks in order.
 at::Tensor ShardRanks::gather_all(const at::Tensor& values, Stream& compute) const {
   const std::int64_t numel = values.numel();

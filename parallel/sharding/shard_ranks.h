@@ -42,6 +42,8 @@ class ShardRanks {
   // Sums float32 [n] over all ranks, on the compute stream, between calls of train and evaluate.
   // With `scratch` of sum_scratch() it allocates nothing.
   void sum(const at::Tensor& values, Stream& compute, const at::Tensor& scratch = {}) const;
+  // The largest of the ranks of a shard group: int32 [n], on the compute stream, as sum().
+  void max(const at::Tensor& values, Stream& compute) const;
   at::Tensor sum_scratch(const at::Tensor& values) const;
   // Gathers int64 [n] of every rank to int64 [ranks, n], on the compute stream, between calls of
   // train and evaluate.

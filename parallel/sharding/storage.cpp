@@ -18,6 +18,7 @@ ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, c
     : table_(table),
       slots_(slots),
       owned_(table, tensor_device(device), gather, options),
+      scales_(table, tensor_device(device)),
       weight_slots_(allocate_weight_slots(slot_sizes(table, slots), tensor_device(device), gather)),
       gradients_(table, slots, slot_sizes(table, slots), owned_, tensor_device(device), reduce,
                  options.reduce) {
@@ -96,6 +97,7 @@ std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot,
     };
     Parameter parameter;
     parameter.value = view(gathered_weights(u, place.part), 0);
+    if (segment.scale >= 0) parameter.fp8_scale = scales_.scale(segment.scale);
     if (layout.encoding.format == ParameterEncoding::Format::kNf4) {
       parameter.encoded = std::make_shared<EncodedParameter>(
           EncodedParameter{std::move(parameter.value), encoded_ranges(segment.spec)});

@@ -16,6 +16,7 @@
 #include "parallel/sharding/owned_state.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/sharding_options.h"
+#include "parallel/sharding/weight_scales.h"
 
 namespace packtrain {
 
@@ -34,6 +35,8 @@ class ShardedStorage {
 
   OwnedState& owned() { return owned_; }
   const OwnedState& owned() const { return owned_; }
+  WeightScales& scales() { return scales_; }
+  const WeightScales& scales() const { return scales_; }
   const GradientStorage& gradients() const { return gradients_; }
 
   // The destination of the gather of a part of a unit: 1-D, as encoded. One rank: the owned
@@ -66,6 +69,7 @@ class ShardedStorage {
   const SlotTable& slots_;
   std::int64_t weight_slot_bytes_ = 0;
   OwnedState owned_;
+  WeightScales scales_;
   std::vector<at::Tensor> weight_slots_;           // bytes
   std::vector<std::vector<at::Tensor>> gathered_;  // [units][parts], views of the slots
   // Of the largest encoded parameter, in the type of products. Work on the compute stream alone

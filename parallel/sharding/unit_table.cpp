@@ -67,6 +67,24 @@ Unit make_unit(Blocks blocks, std::vector<int> members, int num_ranks) {
   return unit;
 }
 
+bool has_scale(const ParameterSpec& spec) {
+  return spec.in_fp8 && spec.encoding.format == ParameterEncoding::Format::kPlain;
+}
+
+void number_scales(UnitTable& table) {
+  for (const bool trainable : {true, false}) {
+    for (Unit& unit : table.units) {
+      for (UnitPart& part : unit.parts) {
+        if (part.trainable != trainable) continue;
+        for (Segment& segment : part.layout.segments) {
+          if (has_scale(segment.spec)) segment.scale = table.num_scales++;
+        }
+      }
+    }
+    if (trainable) table.num_trained_scales = table.num_scales;
+  }
+}
+
 bool has_parameter(const Block& block, const std::string& name) {
   return std::ranges::find(block.parameters(), name, &ParameterSpec::name) !=
          block.parameters().end();
@@ -125,6 +143,7 @@ UnitTable make_unit_table(Blocks blocks, int num_ranks) {
   for (auto& blocks_of_unit : members) {
     table.units.push_back(make_unit(blocks, std::move(blocks_of_unit), num_ranks));
   }
+  number_scales(table);
   table.first_trainable_block = num_blocks;
   for (int b = num_blocks - 1; b >= 0; --b) {
     const auto& parameters = blocks[b]->parameters();

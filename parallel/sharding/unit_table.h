@@ -47,6 +47,9 @@ struct UnitTable {
   std::vector<int> unit_of_block;                   // [num_blocks]
   std::vector<std::vector<ParameterPlace>> places;  // [num_blocks][parameters of the block]
   int first_trainable_block = 0;  // backward stops there; num_blocks when all is frozen
+  // Weights in 8-bit products have a scale. Those of trained weights have the first numbers.
+  int num_trained_scales = 0;
+  int num_scales = 0;
 };
 
 // Throws Error(kInternal) when parameters of one name differ in shape, encoding or trainable.

@@ -67,6 +67,16 @@ void check_scalar(const at::Tensor& tensor, const char* name, at::ScalarType typ
           name, tensor, wanted);
 }
 
+void check_amax(const AdamWTensors& tensors, std::span<const ShardRange> ranges) {
+  std::int64_t end = 0;  // of what the ranges need
+  for (const ShardRange& range : ranges) end = std::max<std::int64_t>(end, range.amax + 1);
+  const at::Tensor& amax = tensors.amax;
+  if (end == 0) return;
+  require(amax.defined() && amax.scalar_type() == at::kInt && amax.is_contiguous() &&
+              amax.numel() >= end && amax.device() == tensors.master.device(),
+          "amax", amax, "contiguous int32 beside master, with an element for each range's number");
+}
+
 AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& options) {
   AdamWArguments arguments;
   arguments.master = tensors.master.mutable_data_ptr<float>();
@@ -76,6 +86,10 @@ AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& o
   arguments.exp_avg_sq = tensors.exp_avg_sq.mutable_data_ptr();
   arguments.moments_dtype = float_type_of(tensors.exp_avg);
   if (writes_weight(tensors)) arguments.weight = tensors.weight.mutable_data_ptr();
+  if (tensors.amax.defined()) {
+    arguments.amax =
+        reinterpret_cast<std::uint32_t*>(tensors.amax.mutable_data_ptr<std::int32_t>());
+  }
   const auto step = static_cast<double>(options.step);
   arguments.beta1 = static_cast<float>(options.beta1);
   arguments.one_minus_beta1 = static_cast<float>(1 - options.beta1);
@@ -134,6 +148,7 @@ std::vector<OptimizerStateSpec> adamw_state(at::ScalarType moments) {
 void adamw(const AdamWTensors& tensors, std::span<const ShardRange> ranges,
            const AdamWOptions& options, const at::Tensor& clip_factor, const at::Tensor& skip) {
   check_tensors(tensors);
+  check_amax(tensors, ranges);
   const at::Tensor& master = tensors.master;
   check_scalar(clip_factor, "clip_factor", at::kFloat, master, "a float32 scalar beside master");
   check_scalar(skip, "skip", at::kByte, master, "a uint8 scalar beside master");
@@ -146,10 +161,10 @@ void adamw(const AdamWTensors& tensors, std::span<const ShardRange> ranges,
       fail_ranges(range.begin, master.numel());
     }
     const AdamWPiece piece{end, range.first_element - range.begin,
-                           decay_factor(options, range.group)};
+                           decay_factor(options, range.group), range.amax};
     AdamWPiece* const last =
         arguments.num_pieces == 0 ? nullptr : &arguments.pieces[arguments.num_pieces - 1];
-    if (last != nullptr && last->decay == piece.decay &&
+    if (last != nullptr && last->decay == piece.decay && last->amax == piece.amax &&
         last->element_offset == piece.element_offset) {
       last->end = end;
       continue;

@@ -6,6 +6,7 @@
 
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/vector.cuh"
+#include "models/ops/fp8/amax.cuh"
 #include "training/optimizers/adamw_cuda.h"
 #include "training/optimizers/stochastic_rounding.h"
 
@@ -64,6 +65,30 @@ __device__ void store_moments(const AdamWArguments& a, const AdamWPiece& piece, 
   *reinterpret_cast<Bits*>(static_cast<std::uint16_t*>(a.exp_avg_sq) + i) = second;
 }
 
+// Returns the largest magnitude of a weight so far. It is read early, so that the update does not
+// wait for it. An old number is too small at most, which costs an atomic operation.
+__device__ std::uint32_t known_amax(const AdamWArguments& a, const AdamWPiece& piece) {
+  return piece.amax < 0 ? 0 : *static_cast<volatile std::uint32_t*>(a.amax + piece.amax);
+}
+
+// Enters the largest magnitude of the numbers as written. Rounding keeps their order, so the
+// largest one is rounded alone. Few warps have a larger one than is known. Lanes of a warp may have
+// different pieces, or none.
+template <int N>
+__device__ void enter_amax(const AdamWArguments& a, const AdamWPiece& piece, std::uint32_t known,
+                           const float (&w)[N]) {
+  std::uint32_t most = device::largest_magnitude(w, 0);
+  if (a.weight != nullptr) {
+    const auto written = device::from_float<__nv_bfloat16>(__uint_as_float(most));
+    most = __float_as_uint(device::to_float(written));
+  }
+  const unsigned lanes = __match_any_sync(__activemask(), piece.amax);
+  most = __reduce_max_sync(lanes, most);
+  const bool is_first =
+      threadIdx.x % 32 == static_cast<unsigned>(__ffs(static_cast<int>(lanes))) - 1;
+  if (is_first && piece.amax >= 0 && most > known) atomicMax(a.amax + piece.amax, most);
+}
+
 template <typename Gradient, typename Moment, int N>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__ AdamWArguments a) {
   const std::int64_t i = a.begin + (std::int64_t{kThreads} * blockIdx.x + threadIdx.x) * N;
@@ -71,6 +96,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__
   const bool skips = *a.skip != 0;  // tested after the other loads are issued
   const float clip_factor = *a.clip_factor;
   const AdamWPiece& piece = a.pieces[find_piece(a, i)];
+  const std::uint32_t known = a.amax == nullptr ? 0 : known_amax(a, piece);
   float g[N];
   float w[N];
   float m[N];
@@ -85,6 +111,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__
   device::store(w, a.master + i);
   store_moments(a, piece, i, m, v, static_cast<Moment*>(nullptr));
   if (a.weight != nullptr) device::store(w, static_cast<__nv_bfloat16*>(a.weight) + i);
+  if (a.amax != nullptr) enter_amax(a, piece, known, w);
 }
 
 bool aligned(const void* pointer) {

@@ -5,6 +5,7 @@
 //    w = w (1 - lr wd) - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 // Computes in float32. bfloat16 moments are rounded stochastically with random bits of (seed, t,
 // element) (stochastic_rounding.h). The update of w reads the moments before they are rounded.
+// The largest magnitude of a range's weights is found as they are written, for casts to 8 bits.
 // Bytes an element: master 4 + 4, each moment 4 + 4 or 2 + 2, grad 4 or 2, weight 2. That is 30
 // with all in float32, 28 with a bfloat16 gradient, 20 with bfloat16 moments too. Deterministic.
 #pragma once
@@ -42,13 +43,14 @@ struct AdamWOptions {
 
 // All tensors are 1-D [n], contiguous and on one device. `master` is float32, `grad` float32 or
 // bfloat16. The moments are both float32 or both bfloat16. `weight` is bfloat16. It is not written
-// when it is undefined or is `master` itself.
+// when it is undefined or is `master` itself. `amax` is ShardPart::amax, int32 [any].
 struct AdamWTensors {
   at::Tensor master;
   at::Tensor grad;
   at::Tensor exp_avg;
   at::Tensor exp_avg_sq;
   at::Tensor weight;
+  at::Tensor amax = {};
 };
 
 // `ranges` are contiguous and cover [0, n). They are fastest when all begin at multiples of 4. One

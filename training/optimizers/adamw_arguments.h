@@ -12,6 +12,7 @@ struct AdamWPiece {
   std::int64_t end = 0;
   std::int64_t element_offset = 0;  // element index in the model = index in the shard + this
   float decay = 1;                  // 1 - lr wd
+  int amax = -1;                    // element of AdamWArguments::amax; -1: none
 };
 
 // Kernel parameters are limited to 4 KiB on every GPU.
@@ -22,7 +23,8 @@ struct AdamWArguments {
   const void* grad = nullptr;
   void* exp_avg = nullptr;
   void* exp_avg_sq = nullptr;
-  void* weight = nullptr;  // bfloat16; null: not written
+  void* weight = nullptr;         // bfloat16; null: not written
+  std::uint32_t* amax = nullptr;  // null: no piece has one
   DataType grad_dtype = DataType::kFloat32;
   DataType moments_dtype = DataType::kFloat32;
   const float* clip_factor = nullptr;

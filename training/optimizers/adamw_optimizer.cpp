@@ -23,8 +23,8 @@ class AdamW final : public Optimizer {
     AdamWOptions options = options_;
     options.learning_rate = update.learning_rate;
     options.step = update.step;
-    adamw({part.master, part.grad, part.state.at(0), part.state.at(1), part.weight}, ranges,
-          options, update.clip_factor, update.skip);
+    adamw({part.master, part.grad, part.state.at(0), part.state.at(1), part.weight, part.amax},
+          ranges, options, update.clip_factor, update.skip);
   }
 
  private:

@@ -22,6 +22,9 @@ struct ShardPart {
   at::Tensor grad;                // float32 or bfloat16
   std::vector<at::Tensor> state;  // in the order of Optimizer::state()
   at::Tensor weight;              // the master as encoded: bfloat16, or the master itself
+  // int32 [n]: the largest magnitudes of weights (ShardRange::amax), as bits of float32. Undefined
+  // if no range has one.
+  at::Tensor amax = {};
 };
 
 // Elements of a part of one optimizer group.
@@ -32,6 +35,9 @@ struct ShardRange {
   // Index of its first element in the whole model. Random bits depend on it, so that they are the
   // same on any number of ranks.
   std::int64_t first_element = 0;
+  // Element of ShardPart::amax. The update enters there what is larger: the magnitudes of `weight`
+  // as written. -1: not asked for.
+  int amax = -1;
 };
 
 struct UpdateOptions {

@@ -39,7 +39,8 @@ void OptimizerStep::add(const OptimizerRange& range) {
                       .weight_begin = range.weight_begin});
   }
   Part& part = parts_.back();
-  part.ranges.push_back({range.begin - part.begin, range.numel, range.group, range.first_element});
+  part.ranges.push_back(
+      {range.begin - part.begin, range.numel, range.group, range.first_element, range.scale});
   part.numel += range.numel;
 }
 
@@ -48,6 +49,8 @@ void OptimizerStep::make_views(Part& part) const {
   part.tensors.master = state.master.narrow(0, part.begin, part.numel);
   part.tensors.weight =
       state.weights.at(part.weight_buffer).narrow(0, part.weight_begin, part.numel);
+  const WeightScales& scales = model_.parameters().scales();
+  if (!scales.empty()) part.tensors.amax = scales.amax();
   for (OptimizerTensor& tensor : narrow_state(optimized_.at(part.adapter).optimizer->state(),
                                               state.optimizer, part.begin, part.numel)) {
     part.tensors.state.push_back(std::move(tensor.values));
@@ -123,6 +126,7 @@ void OptimizerStep::run(const at::Tensor& loss, std::span<const UpdateStep> upda
 void OptimizerStep::update(std::span<const UpdateStep> updates, std::int64_t number,
                            std::span<const StepScalars> scalars) {
   const bool by_unit = model_.slots().gathers();
+  model_.parameters().begin_update(scalars.front().skip);
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     Part& part = parts_[p];
     const auto adapter = static_cast<std::size_t>(part.adapter);
@@ -137,6 +141,7 @@ void OptimizerStep::update(std::span<const UpdateStep> updates, std::int64_t num
     const bool ends_unit = p + 1 == parts_.size() || parts_[p + 1].unit != part.unit;
     if (by_unit && ends_unit) model_.parameters().unit_updated(part.unit);
   }
+  model_.parameters().end_update();
 }
 
 }  // namespace packtrain

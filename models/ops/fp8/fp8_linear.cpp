@@ -11,12 +11,17 @@ bool fp8_takes(std::int64_t out, std::int64_t in) {
   return out > 0 && in > 0 && out % kFp8Alignment == 0 && in % kFp8Alignment == 0;
 }
 
+at::Tensor fp8_weight_scale(const Parameter& weight, const at::Tensor& x) {
+  return weight.fp8_scale.defined() ? weight.fp8_scale : make_fp8_scale(x);
+}
+
 at::Tensor fp8_linear_forward(const Fp8Operand& x, const Parameter& weight,
                               const at::Tensor& weight_scale, const Parameter* bias,
                               const GemmTiming& timing, const at::Tensor& residual) {
   decode_weight(weight);
   at::Tensor y = at::empty({x.codes.size(0), weight.value.size(0)}, weight.value.options());
-  const Fp8Copies copies = fp8_cast(weight.value, weight_scale, {.rows = true});
+  const Fp8Copies copies = fp8_cast(weight.value, weight_scale,
+                                    {.rows = true, .has_known_scale = weight.fp8_scale.defined()});
   fp8_gemm_out(y, x, {copies.rows, weight_scale},
                {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()},
                {.fast_accumulation = true}, timing);

@@ -18,8 +18,12 @@ namespace packtrain {
 // True if the products of a weight [out, in] can have 8-bit operands: whole 16-byte rows.
 bool fp8_takes(std::int64_t out, std::int64_t in);
 
-// x W^T + b + residual, in the dtype of `weight`. Decodes (ops/nf4) and casts the weight, and
-// writes its scale, float32 [2]. x [T, K]. `bias` may be null, `residual` undefined.
+// The scale of a weight for both products, float32 [2]: Parameter::fp8_scale where it is defined.
+// Otherwise it is new memory on the device of `x`, which the forward writes.
+at::Tensor fp8_weight_scale(const Parameter& weight, const at::Tensor& x);
+
+// x W^T + b + residual, in the dtype of `weight`. Decodes (ops/nf4) and casts the weight.
+// `weight_scale` is that of fp8_weight_scale(). x [T, K]. `bias` may be null, `residual` undefined.
 at::Tensor fp8_linear_forward(const Fp8Operand& x, const Parameter& weight,
                               const at::Tensor& weight_scale, const Parameter* bias,
                               const GemmTiming& timing, const at::Tensor& residual = {});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "framework/core/error.h"
@@ -135,6 +136,39 @@ TEST(UnitTable, PartsHaveOneEncodingEachAndTrainableOnesAreFirst) {
   EXPECT_EQ(frozen.trainable_parts().size(), 1U);
   EXPECT_EQ(frozen.trainable_numel(), 2 * 2048);
   EXPECT_EQ(frozen.size_bytes(), 2 * 2048 * (2 + 4));
+}
+
+TEST(UnitTable, NumbersTheScalesOfTrainedWeightsFirst) {
+  ToyOptions toy = kMixed;
+  toy.in_fp8 = true;
+  toy.num_layers = 3;
+  const UnitTable table = make_unit_table(make_toy_blocks(toy), 2);
+  EXPECT_EQ(table.num_trained_scales, 2);
+  EXPECT_EQ(table.num_scales, 3);
+  std::map<std::string, int> numbers;
+  for (const Unit& unit : table.units) {
+    for (const UnitPart& part : unit.parts) {
+      for (const Segment& segment : part.layout.segments) {
+        numbers[segment.spec.name] = segment.scale;
+      }
+    }
+  }
+  EXPECT_EQ(numbers, (std::map<std::string, int>{{"first.weight", -1},
+                                                 {"layer0.bias", -1},
+                                                 {"layer0.weight", 0},
+                                                 {"layer1.bias", -1},
+                                                 {"layer1.weight", 2},
+                                                 {"layer2.bias", -1},
+                                                 {"layer2.weight", 1},
+                                                 {"last.weight", -1}}));
+}
+
+TEST(UnitTable, AnEncodedWeightHasNoScale) {
+  ToyOptions toy = kMixed;
+  toy.in_fp8 = true;
+  toy.frozen_layers = {0, 1};
+  toy.layer_encoding = kNf4;
+  EXPECT_EQ(make_unit_table(make_toy_blocks(toy), 1).num_scales, 0);
 }
 
 TEST(UnitTable, PlacesNameTheParametersOfTheirBlock) {

@@ -45,6 +45,7 @@ Reference run_by_hand(const ToyOptions& model, int num_ranks, int num_micro_batc
       weights[spec.name] = random_tensor(spec.name, spec.shape, 0.5)
                                .to(scalar_type(spec.encoding.type))
                                .to(at::kFloat);
+      if (spec.in_fp8) weights[spec.name] = rounded_to_fp8({weights[spec.name], {}});
       if (spec.trainable) result.gradients[spec.name] = at::zeros(spec.shape, at::kFloat);
     }
   }
@@ -138,7 +139,13 @@ const std::vector<ToyOptions>& models() {
       {.num_layers = 4,
        .frozen_layers = {0, 2},
        .layer_encoding = {DataType::kBFloat16},
-       .bias = true}};
+       .bias = true},
+      {.num_layers = 4,
+       .hidden = 16,
+       .frozen_layers = {1},
+       .layer_encoding = {DataType::kBFloat16},
+       .bias = true,
+       .in_fp8 = true}};
   return list;
 }
 

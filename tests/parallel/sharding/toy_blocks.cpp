@@ -7,6 +7,8 @@
 
 #include "models/block/batch.h"
 #include "models/block/split_backward.h"
+#include "models/ops/fp8/fp8.h"
+#include "models/ops/fp8/fp8_linear.h"
 
 namespace packtrain::test {
 namespace {
@@ -95,7 +97,8 @@ class TanhBlock : public ToyBlock, public SplitBackward {
  private:
   // Decoded to float32.
   static at::Tensor matrix(std::span<const Parameter> parameters) {
-    return parameters[0].value.to(at::kFloat);
+    const Parameter& weight = parameters[0];
+    return weight.fp8_scale.defined() ? rounded_to_fp8(weight) : weight.value.to(at::kFloat);
   }
   static at::Tensor output(std::span<const Parameter> parameters, const at::Tensor& x) {
     const at::Tensor product = at::mm(x, matrix(parameters));
@@ -121,6 +124,13 @@ class SumBlock : public ToyBlock {
 
 }  // namespace
 
+at::Tensor rounded_to_fp8(const Parameter& weight) {
+  const at::Tensor scale = fp8_weight_scale(weight, weight.value);
+  const Fp8Copies copies =
+      fp8_cast(weight.value, scale, {.rows = true, .has_known_scale = weight.fp8_scale.defined()});
+  return copies.rows.to(at::kFloat).mul(scale[0]);
+}
+
 std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
   const std::int64_t hidden = options.hidden;
   std::vector<std::unique_ptr<Block>> blocks;
@@ -139,7 +149,8 @@ std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
                                          .shape = {hidden, hidden},
                                          .trainable = !frozen,
                                          .adapter = l % options.num_adapters,
-                                         .encoding = options.layer_encoding}};
+                                         .encoding = options.layer_encoding,
+                                         .in_fp8 = options.in_fp8}};
     if (options.bias) specs.push_back(vector(name + ".bias", true));
     blocks.push_back(std::make_unique<TanhBlock>(name, std::move(specs)));
   }

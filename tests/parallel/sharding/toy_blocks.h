@@ -21,8 +21,12 @@ struct ToyOptions {
   ParameterEncoding layer_encoding = {};  // of the layers' matrices; the rest is float32
   bool bias = false;                      // layers have one, which is trained
   bool first_bias = false;                // the first block adds a vector that the last has not
+  bool in_fp8 = false;                    // the layers' products read their matrices in 8 bits
   int num_adapters = 1;                   // the matrix of layer l is of number l % num_adapters
 };
+
+// The numbers of a weight [out, in] as an 8-bit product reads them, float32.
+at::Tensor rounded_to_fp8(const Parameter& weight);
 
 // The batch's `loss_weight`, viewed as [T, hidden], is what the first block scales.
 std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options);

@@ -170,6 +170,54 @@ TEST_F(StepOfSeveralAdapters, SkipsTheOneThatIsNotFiniteOrAboveItsBound) {
   EXPECT_EQ(moved("layer1"), 0);
 }
 
+// Weights of 8-bit products, whose scales the update finds.
+class StepOfFp8Weights : public OptimizerStepTest {
+ protected:
+  StepOfFp8Weights()
+      : in_fp8_(test::make_toy_blocks({.num_layers = 3,
+                                       .hidden = 16,
+                                       .frozen_layers = {1},
+                                       .layer_encoding = {DataType::kBFloat16},
+                                       .in_fp8 = true}),
+                *device_, {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
+                {.optimizer_state = adamw_state(at::kFloat)}) {
+    for (const ShardView& shard : in_fp8_.parameters().shards()) shard.weight.normal_();
+    in_fp8_.parameters().weights_changed();
+  }
+
+  // Returns true if it was applied.
+  bool step(double gradient) {
+    in_fp8_.gradient().fill_(gradient);
+    OptimizerStep step(in_fp8_, std::span(&options_, 1), /*seed=*/0);
+    step.run(at::full({}, 1.0, at::kFloat), kUpdates, 1, {}, outcome_);
+    return outcome_.read().applied;
+  }
+
+  at::Tensor amax() const { return in_fp8_.parameters().scales().amax().clone(); }
+  // By a pass over the weights.
+  at::Tensor amax_of_a_pass() {
+    in_fp8_.parameters().weights_changed();
+    return amax();
+  }
+
+  ShardedModel in_fp8_;
+};
+
+TEST_F(StepOfFp8Weights, FindsTheAmaxOfAPassOverTheNewWeights) {
+  const at::Tensor before = amax();
+  EXPECT_TRUE(step(0.5));
+  const at::Tensor after = amax();
+  EXPECT_EQ(after.ne(before).sum().item<std::int64_t>(), 2);  // of the two trained weights
+  EXPECT_TRUE(after.equal(amax_of_a_pass())) << after;
+}
+
+TEST_F(StepOfFp8Weights, KeepsTheAmaxWhereItIsSkipped) {
+  const at::Tensor before = amax();
+  EXPECT_FALSE(step(std::numeric_limits<double>::quiet_NaN()));
+  EXPECT_TRUE(amax().equal(before));
+  EXPECT_TRUE(amax_of_a_pass().equal(before));
+}
+
 // Stands for very many ranks: this one, and others whose requests a test sets.
 class ManyRanks final : public ForwardingCommunicator {
  public:

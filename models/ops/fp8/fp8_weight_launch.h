@@ -1,0 +1,13 @@
+// The kernels of weights in 8-bit floats. `stream` is a cudaStream_t. All throw Error(kDevice) when
+// a launch fails.
+#pragma once
+
+#include <cstdint>
+
+namespace packtrain {
+
+// `scales` [count, stride] of `amax` [count], bits of float32.
+void launch_fp8_weight_scales(const std::uint32_t* amax, float* scales, std::int64_t count,
+                              std::int64_t stride, void* stream);
+
+}  // namespace packtrain
