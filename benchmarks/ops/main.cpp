@@ -35,6 +35,7 @@ OpBenchmarks all_benchmarks() {
   add_attentions(benchmarks);
   add_linears(benchmarks);
   add_fp8(benchmarks);
+  add_fp8_blocks(benchmarks);
   add_heads(benchmarks);
   return benchmarks;
 }

@@ -37,6 +37,7 @@ void add_experts(OpBenchmarks& benchmarks);
 void add_embeddings(OpBenchmarks& benchmarks);
 void add_encodings(OpBenchmarks& benchmarks);
 void add_fp8(OpBenchmarks& benchmarks);
+void add_fp8_blocks(OpBenchmarks& benchmarks);
 void add_heads(OpBenchmarks& benchmarks);
 void add_optimizers(OpBenchmarks& benchmarks);
 

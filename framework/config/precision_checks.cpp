@@ -21,20 +21,36 @@ void check_reduce(const PrecisionSection& precision, const SettingPlaces& places
       "Set precision.reduce: fp32, or precision.compute: bf16.");
 }
 
+const char* name_of(LinearProducts products) {
+  return products == LinearProducts::kFp8Tensor  ? "fp8_tensor"
+         : products == LinearProducts::kFp8Block ? "fp8_block"
+                                                 : "bf16";
+}
+
+void check_groups_of_gradient(const PrecisionSection& precision, const SettingPlaces& places) {
+  if (precision.weight_gradient != WeightGradientProducts::kFp8Block) return;
+  if (precision.linear == LinearProducts::kFp8Block) return;
+  fail_check(fmt::format("{}, but {}: only fp8_block has scales for each 128 numbers",
+                         stated("precision.weight_gradient", "fp8_block", places),
+                         stated("precision.linear", name_of(precision.linear), places)),
+             "Set precision.linear: fp8_block, or another precision.weight_gradient.");
+}
+
 // Keys that have an effect with 8-bit products alone, and what these do not have yet.
 void check_linear(const Config& config, const SettingPlaces& places) {
   const PrecisionSection& precision = config.precision;
-  if (precision.linear == LinearProducts::kFp8Tensor) {
+  check_groups_of_gradient(precision, places);
+  if (precision.linear != LinearProducts::kBFloat16) {
     if (!trains_adapter(config)) return;
     fail_check(fmt::format("{}, but an adapter is trained ({}), whose products read bf16",
-                           stated("precision.linear", "fp8_tensor", places),
+                           stated("precision.linear", name_of(precision.linear), places),
                            place_of(config.adapters.empty() ? "adapter.kind" : "adapters", places)),
                "Set precision.linear: bf16, or train the whole model.");
   }
   const auto fail = [&](const std::string& statement) {
     fail_check(fmt::format("{}, but {}: no product reads 8-bit floats", statement,
                            stated("precision.linear", "bf16", places)),
-               "Set precision.linear: fp8_tensor, or leave the key out.");
+               "Set precision.linear: fp8_tensor or fp8_block, or leave the key out.");
   };
   if (precision.weight_gradient == WeightGradientProducts::kFp8) {
     fail(stated("precision.weight_gradient", "fp8", places));

@@ -14,9 +14,9 @@ constexpr DataType data_type(Precision precision) {
 }
 
 // The numbers that the products of linear layers read. kBFloat16: those of precision.compute.
-enum class LinearProducts { kBFloat16, kFp8Tensor };
-// The same for the product that gives a weight's gradient.
-enum class WeightGradientProducts { kBFloat16, kFp8 };
+enum class LinearProducts { kBFloat16, kFp8Tensor, kFp8Block };
+// The same for the product that gives a weight's gradient. kFp8: with a scale for each tensor.
+enum class WeightGradientProducts { kBFloat16, kFp8, kFp8Block };
 
 struct PrecisionSection {
   Precision compute = Precision::kBFloat16;

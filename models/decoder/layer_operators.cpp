@@ -17,7 +17,9 @@ LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
     : config_(config), index_(index), frequencies_(std::move(frequencies)) {}
 
 Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, Value x) const {
-  return config_.norm_before ? norm(tape, name, x, config_.norm, config_.linear.products) : x;
+  if (!config_.norm_before) return x;
+  return norm(tape, name, x, config_.norm,
+              needs_amax(config_.linear.products, config_.linear.recipe));
 }
 
 std::string LayerOperators::weight_name(const std::string& name) const {
@@ -31,6 +33,7 @@ Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value
   options.trained = config_.is_trained(weight);
   options.updates = config_.updates_of(weight);
   options.fp8 = config_.linear.of(weight, width, tape.shape(x).width);
+  options.recipe = config_.linear.recipe;
   return linear(tape, name, x, options, residual);
 }
 
@@ -64,9 +67,9 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
   const std::int64_t projected_width = gated ? 2 * inner : inner;
   const Value projected = project(tape, up, x, projected_width, bias);
   // In a layer with experts the experts need more memory than the shared one.
-  const ActivationNeighbours neighbours{!config_.layer(index_).experts,
-                                        config_.linear.of(weight_name(up), projected_width, hidden),
-                                        config_.linear.of(weight_name(down), hidden, inner)};
+  const ActivationNeighbours neighbours{
+      !config_.layer(index_).experts, config_.linear.of(weight_name(up), projected_width, hidden),
+      config_.linear.of(weight_name(down), hidden, inner), config_.linear.recipe};
   const Value activated =
       activation(tape, name + ".activation", projected, config_.activation, neighbours);
   return project(tape, down, activated, hidden, bias, residual);

@@ -12,11 +12,6 @@
 namespace packtrain {
 namespace {
 
-// Attention's backward reads its output, and a block always keeps its input.
-bool stays_anyway(ValueKind kind) {
-  return kind == ValueKind::kAttentionOutput || kind == ValueKind::kInput;
-}
-
 class Fp8Product {
  public:
   Fp8Product(OperatorTape& tape, const std::string& name, Value x, const Fp8Layer& layer,
@@ -27,7 +22,7 @@ class Fp8Product {
         y_(tape.value(ValueKind::kProjection, name,
                       {tape.shape(x).num_rows, layer.width, tape.shape(x).dtype})),
         scales_(tape.value(ValueKind::kStatistics, name + ".scales", {2, 2, c10::kFloat})) {
-    const bool saves_columns = has_fp8_gradient() && !stays_anyway(tape.kind(x));
+    const bool saves_columns = has_fp8_gradient() && !stays_for_backward(tape.kind(x));
     if (!saves_columns) return;
     columns_ = tape.value(tape.kind(x), name + ".input",
                           {tape.shape(x).width, fp8_padded(tape.shape(x).num_rows),

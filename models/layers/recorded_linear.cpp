@@ -8,6 +8,7 @@
 #include "models/layers/low_rank_update.h"
 #include "models/layers/recorded_adapters.h"
 #include "models/layers/recorded_dora.h"
+#include "models/layers/recorded_fp8_block_linear.h"
 #include "models/layers/recorded_fp8_linear.h"
 #include "models/layers/recorded_operators.h"
 #include "models/ops/linear/dora.h"
@@ -97,6 +98,11 @@ bool multiplies_in_fp8(const LinearOptions& options) {
   return options.fp8 != Fp8Products::kNone && options.updates.empty();
 }
 
+// The scales of blocks are found by the cast.
+bool has_tensor_scale(const LinearOptions& options) {
+  return multiplies_in_fp8(options) && options.recipe == Fp8Recipe::kTensor;
+}
+
 // The parameters of a layer, and the updates of its weight.
 struct LinearLayer {
   ParameterId weight;
@@ -110,10 +116,10 @@ struct LinearLayer {
 LinearLayer declare_layer(OperatorTape& tape, const std::string& name, Value x,
                           const LinearOptions& options) {
   const std::int64_t width = options.width;
-  LinearLayer layer{
-      declare_decodable_weight(tape, name + ".weight", {width, tape.shape(x).width},
-                               options.standard_deviation, multiplies_in_fp8(options)),
-      declare_bias(tape, name + ".bias", {width}, options.bias), width, options.trained};
+  LinearLayer layer{declare_decodable_weight(tape, name + ".weight", {width, tape.shape(x).width},
+                                             options.standard_deviation, has_tensor_scale(options)),
+                    declare_bias(tape, name + ".bias", {width}, options.bias), width,
+                    options.trained};
   if (options.updates.size() == 1) {
     layer.update = record_update(tape, name, x, options.updates.front());
   }
@@ -191,9 +197,11 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
              std::optional<Value> residual) {
   LinearLayer layer = declare_layer(tape, name, x, options);
   if (multiplies_in_fp8(options)) {
-    return record_fp8_product(tape, name, x,
-                              {layer.weight, layer.bias, layer.width, layer.trained, options.fp8},
-                              residual);
+    const Fp8Layer fp8{layer.weight,  layer.bias,  layer.width,
+                       layer.trained, options.fp8, options.recipe};
+    return options.recipe == Fp8Recipe::kTensor
+               ? record_fp8_product(tape, name, x, fp8, residual)
+               : record_fp8_block_product(tape, name, x, fp8, residual);
   }
   if (!layer.update || !layer.update->has_magnitudes()) {
     return record_product(tape, name, x, layer, residual);

@@ -22,9 +22,9 @@ at::Tensor awaited_output(const OperatorContext& tape, Value y, const at::Tensor
   return tape.is_recompute_requested(y) ? at::empty_like(like) : at::Tensor();
 }
 
-// Where the kernel that writes a tensor enters its amax, if an 8-bit product reads the tensor.
-at::Tensor amax_for(Fp8Products products, const at::Tensor& like) {
-  return products == Fp8Products::kNone ? at::Tensor() : make_fp8_amax(like);
+// Where the kernel that writes a tensor enters its amax, if a cast needs it.
+at::Tensor amax_for(bool is_needed, const at::Tensor& like) {
+  return is_needed ? make_fp8_amax(like) : at::Tensor();
 }
 
 // Bytes by which the backward of an MLP with 8-bit products needs more than its activation's
@@ -37,13 +37,16 @@ std::int64_t fp8_copies(const ActivationNeighbours& neighbours, const ValueShape
   };
   const std::int64_t of_gradient = num_copies(neighbours.fp8_before) * in.numel() - out.bytes();
   const bool casts_again = neighbours.fp8_after == Fp8Products::kAll && !is_output_saved;
-  return std::max({std::int64_t{0}, of_gradient, casts_again ? out.numel() : 0});
+  const std::int64_t of_codes =
+      std::max({std::int64_t{0}, of_gradient, casts_again ? out.numel() : 0});
+  // Four bytes for each 128 codes.
+  return neighbours.recipe == Fp8Recipe::kTensor ? of_codes : of_codes + of_codes / 32;
 }
 
 }  // namespace
 
 Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config,
-           Fp8Products readers) {
+           bool finds_amax) {
   const ValueShape in = tape.shape(x);
   const NormParameters weights = declare_norm(tape, name, in.width, config);
   const Value y = tape.value(ValueKind::kNormOutput, name, in);
@@ -56,7 +59,7 @@ Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfi
   step.recomputes_output = true;
   step.forward = [=](OperatorContext& run) {
     const at::Tensor rows = run.get(x);
-    const at::Tensor amax = amax_for(readers, rows);
+    const at::Tensor amax = amax_for(finds_amax, rows);
     NormOutput output = norm_forward(rows, weights.of(run), config, amax);
     run.set(y, std::move(output.y), amax);
     run.set_all(statistics, std::move(output.statistics));
@@ -84,14 +87,14 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
   step.recomputes_output = true;
   step.forward = [=](OperatorContext& run) {
     const at::Tensor rows = run.get(x);
-    const at::Tensor amax = amax_for(neighbours.fp8_after, rows);
+    const at::Tensor amax = amax_for(needs_amax(neighbours.fp8_after, neighbours.recipe), rows);
     run.set(y, activation_forward(rows, activation, amax), amax);
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     const at::Tensor in = run.get(x);  // read by no other backward
     const bool recomputes = run.is_recompute_requested(y);
-    const at::Tensor amax = amax_for(neighbours.fp8_before, in);
+    const at::Tensor amax = amax_for(needs_amax(neighbours.fp8_before, neighbours.recipe), in);
     activation_backward_in_place(grad, in, activation, recomputes, amax);
     run.set_gradient(x, in, amax);
     if (recomputes) run.set(y, grad);

@@ -16,10 +16,10 @@
 
 namespace packtrain {
 
-// Declares NAME.weight and NAME.bias, if the config has them. The casts of linear layers that read
-// it with 8-bit products get its amax.
+// Declares NAME.weight and NAME.bias, if the config has them. `finds_amax`: casts of linear layers
+// that read it need its amax (needs_amax).
 Value norm(OperatorTape& tape, const std::string& name, Value x, const NormConfig& config,
-           Fp8Products readers = Fp8Products::kNone);
+           bool finds_amax = false);
 
 struct LinearOptions {
   std::int64_t width = 0;  // of the output
@@ -30,6 +30,7 @@ struct LinearOptions {
   // several adapters. Dropout is of the input of A, where the batch has row seeds.
   std::vector<WeightUpdate> updates = {};
   Fp8Products fp8 = Fp8Products::kNone;  // of a layer without updates
+  Fp8Recipe recipe = Fp8Recipe::kTensor;
 };
 
 // Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.
@@ -46,6 +47,7 @@ struct ActivationNeighbours {
   // gradient of x, and of y, from the activation. At the peak there are their 8-bit copies.
   Fp8Products fp8_before = Fp8Products::kNone;
   Fp8Products fp8_after = Fp8Products::kNone;
+  Fp8Recipe recipe = Fp8Recipe::kTensor;
 };
 
 Value activation(OperatorTape& tape, const std::string& name, Value x, const Activation& activation,

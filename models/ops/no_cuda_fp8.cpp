@@ -1,6 +1,7 @@
 // Replaces the CUDA operators of 8-bit floats in a build without CUDA.
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/fp8/fp8.h"
+#include "models/ops/fp8/fp8_block.h"
 #include "models/ops/fp8/fp8_weight.h"
 #include "models/ops/matmul/matmul.h"
 
@@ -27,6 +28,20 @@ void fp8_weight_scales_cuda(const at::Tensor& /*amax*/, const at::Tensor& /*scal
 
 void check_fp8_device_cuda(at::Device /*device*/) {
   throw_cuda_not_built("fp8");
+}
+
+void fp8_group_cast_cuda(const at::Tensor& /*x*/, const Fp8GroupCast& /*cast*/,
+                         const Fp8Groups& /*groups*/) {
+  throw_cuda_not_built("fp8_group_cast");
+}
+
+void fp8_block_cast_cuda(const at::Tensor& /*weight*/, bool /*transposed*/,
+                         const Fp8Operand& /*to*/) {
+  throw_cuda_not_built("fp8_block_cast");
+}
+
+void check_fp8_block_device_cuda(at::Device /*device*/) {
+  throw_cuda_not_built("fp8_block");
 }
 
 }  // namespace packtrain

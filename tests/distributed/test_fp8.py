@@ -116,7 +116,7 @@ def test_the_weights_gradient_in_8_bits_lowers_the_planned_memory(lab):
 @pytest.mark.parametrize(("settings", "fault"), [
     (["precision.weight_gradient=fp8"], "precision.linear is bf16 (default)"),
     (["precision.keep_bf16=['layers.0.*']"], "precision.linear is bf16 (default)"),
-    (["precision.linear=fp8_block"], "wanted one of bf16, fp8_tensor"),
+    (["precision.linear=mxfp8"], "wanted one of bf16, fp8_tensor, fp8_block"),
     ([*FP8, "precision.keep_bf16=['head.*']"], "'head.*' matches no weight of a linear layer"),
     ([*FP8, "precision.keep_bf16=['*']"], "no linear layer of the model can use it"),
     ([*FP8, "adapter.kind=lora", "adapter.rank=4"], "an adapter is trained"),

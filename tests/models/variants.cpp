@@ -204,6 +204,15 @@ std::vector<Variant> variants_and_fp8() {
       variants.push_back(std::move(variant));
     }
   }
+  // Scales of blocks, of each kind in some variants.
+  const LinearPrecision blocks[] = {{Fp8Products::kAll, {}, Fp8Recipe::kBlock},
+                                    {Fp8Products::kAll, {}, Fp8Recipe::kBlockAndTensorOfGradient},
+                                    {Fp8Products::kForwardAndInput, {}, Fp8Recipe::kBlock}};
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    variants.push_back(plain[i]);
+    variants.back().name += " in blocks of fp8";
+    variants.back().config.linear = blocks[i % std::size(blocks)];
+  }
   return variants;
 }
 

@@ -15,7 +15,8 @@ struct Variant {
 
 // Each has something that the others lack.
 std::vector<Variant> decoder_variants();
-// The same, and each with 8-bit products, of all kinds and without the weight gradient.
+// The same, and each with 8-bit products: of all kinds, without the weight gradient, and with
+// scales of blocks.
 std::vector<Variant> variants_and_fp8();
 // Those of attention alone, which decoder_variants() has too.
 std::vector<Variant> attention_variants();

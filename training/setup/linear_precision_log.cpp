@@ -8,6 +8,7 @@
 #include "framework/device/tensor_device.h"
 #include "models/decoder/linear_weights.h"
 #include "models/ops/fp8/fp8.h"
+#include "models/ops/fp8/fp8_block.h"
 
 namespace packtrain {
 namespace {
@@ -18,12 +19,23 @@ void log_others(const std::vector<std::string>& names, const char* why) {
            names.size(), names.front(), names.size() > 1 ? " and others" : "");
 }
 
+const char* name_of(Fp8Recipe recipe) {
+  return recipe == Fp8Recipe::kTensor ? "fp8_tensor" : "fp8_block";
+}
+
 }  // namespace
 
 LinearPrecision linear_precision(const PrecisionSection& precision) {
   if (precision.linear == LinearProducts::kBFloat16) return {};
-  const bool all = precision.weight_gradient == WeightGradientProducts::kFp8;
-  return {all ? Fp8Products::kAll : Fp8Products::kForwardAndInput, precision.keep_bf16};
+  const WeightGradientProducts gradient = precision.weight_gradient;
+  const bool has_blocks = precision.linear == LinearProducts::kFp8Block;
+  const bool has_tensor_gradient = gradient == WeightGradientProducts::kFp8;
+  return {gradient == WeightGradientProducts::kBFloat16 ? Fp8Products::kForwardAndInput
+                                                        : Fp8Products::kAll,
+          precision.keep_bf16,
+          !has_blocks           ? Fp8Recipe::kTensor
+          : has_tensor_gradient ? Fp8Recipe::kBlockAndTensorOfGradient
+                                : Fp8Recipe::kBlock};
 }
 
 void prepare_linear_precision(const DecoderConfig& decoder, const Device& device) {
@@ -31,11 +43,16 @@ void prepare_linear_precision(const DecoderConfig& decoder, const Device& device
   const LinearWeights weights = linear_weights(decoder);
   if (weights.in_fp8.empty()) {
     throw Error(ErrorCategory::kConfig,
-                "precision.linear is fp8_tensor, but no linear layer of the model can use it",
+                std::string("precision.linear is ") + name_of(decoder.linear.recipe) +
+                    ", but no linear layer of the model can use it",
                 "Set precision.linear: bf16, or leave layers out of precision.keep_bf16. Sizes of "
                 "weights must be multiples of 16, and experts are not computed in 8 bits.");
   }
-  check_fp8_device(tensor_device(device));
+  if (decoder.linear.recipe == Fp8Recipe::kTensor) {
+    check_fp8_device(tensor_device(device));
+  } else {
+    check_fp8_block_device(tensor_device(device));
+  }
   log_info("precision.linear: weights that multiply in 8-bit floats{}: {}",
            decoder.linear.products == Fp8Products::kAll ? ", their gradients too" : "",
            weights.in_fp8.size());

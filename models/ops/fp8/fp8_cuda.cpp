@@ -7,25 +7,32 @@
 #include "framework/device/cuda/architecture.h"
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/fp8/fp8.h"
+#include "models/ops/fp8/fp8_cuda.h"
 #include "models/ops/fp8/fp8_launch.h"
 
 namespace packtrain {
 namespace {
-
-constexpr int kMinCapability = 89;
-
-// Kernels read 16-byte vectors. A weight in a flat buffer may begin elsewhere.
-at::Tensor aligned(const at::Tensor& x) {
-  constexpr std::uintptr_t kBytes = 16;
-  const bool is_aligned = reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kBytes == 0;
-  return is_aligned ? x : x.clone();
-}
 
 std::uint8_t* codes_or_null(const at::Tensor& codes) {
   return codes.defined() ? static_cast<std::uint8_t*>(codes.data_ptr()) : nullptr;
 }
 
 }  // namespace
+
+at::Tensor fp8_aligned(const at::Tensor& x) {
+  constexpr std::uintptr_t kBytes = 16;
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kBytes == 0;
+  return is_aligned ? x : x.clone();
+}
+
+Fp8FoundAmax find_fp8_amax(const at::Tensor& x, const at::Tensor& known, void* stream) {
+  if (known.defined()) return {{fp8_amax_slots(known), static_cast<int>(known.numel())}, known};
+  const int count = num_fp8_amax_partials(x.numel());
+  const at::Tensor partials = at::empty({count}, x.options().dtype(at::kInt));
+  const DataType dtype = float_type_of(x, "fp8");
+  launch_fp8_amax({x.const_data_ptr(), fp8_amax_slots(partials), x.numel(), dtype}, stream);
+  return {{fp8_amax_slots(partials), count}, partials};
+}
 
 void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast,
                    const Fp8Copies& copies) {
@@ -35,9 +42,8 @@ void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
     return;
   }
   void* stream = current_stream(x);
-  const DataType dtype = float_type_of(x, "fp8");
   Fp8CastArguments arguments;
-  const at::Tensor values = aligned(x);
+  const at::Tensor values = fp8_aligned(x);
   arguments.values = values.const_data_ptr();
   arguments.scale = scale.data_ptr<float>();
   arguments.rows = codes_or_null(copies.rows);
@@ -45,18 +51,14 @@ void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
   arguments.num_rows = x.size(0);
   arguments.num_columns = x.size(1);
   arguments.padded_rows = fp8_padded(x.size(0));
-  arguments.dtype = dtype;
+  arguments.dtype = float_type_of(x, "fp8");
   arguments.format = cast.format;
-  at::Tensor partials;
+  Fp8FoundAmax amax;
   if (cast.has_known_scale) {
     arguments.amax = {reinterpret_cast<const std::uint32_t*>(arguments.scale + 1), 1};
-  } else if (cast.amax.defined()) {
-    arguments.amax = {fp8_amax_slots(cast.amax), static_cast<int>(cast.amax.numel())};
   } else {
-    const int count = num_fp8_amax_partials(x.numel());
-    partials = at::empty({count}, x.options().dtype(at::kInt));
-    launch_fp8_amax({arguments.values, fp8_amax_slots(partials), x.numel(), dtype}, stream);
-    arguments.amax = {fp8_amax_slots(partials), count};
+    amax = find_fp8_amax(values, cast.amax, stream);
+    arguments.amax = amax.partials;
   }
   launch_fp8_cast(arguments, stream);
 }
@@ -65,15 +67,19 @@ at::Tensor make_fp8_amax_cuda(const at::Tensor& x) {
   return at::zeros({kFp8AmaxSlots}, x.options().dtype(at::kInt));
 }
 
+int compute_capability() {
+  return 10 * device_attribute(cudaDevAttrComputeCapabilityMajor) +
+         device_attribute(cudaDevAttrComputeCapabilityMinor);
+}
+
 void check_fp8_device_cuda(at::Device device) {
   const c10::cuda::CUDAGuard guard(device);
-  const int major = device_attribute(cudaDevAttrComputeCapabilityMajor);
-  const int minor = device_attribute(cudaDevAttrComputeCapabilityMinor);
-  if (10 * major + minor >= kMinCapability) return;
+  const int capability = compute_capability();
+  if (capability >= kMinFp8Capability) return;
   throw Error(ErrorCategory::kDevice,
               fmt::format("precision.linear is fp8_tensor, but this GPU has compute capability "
                           "{}.{}, and products of 8-bit floats need 8.9 or newer",
-                          major, minor),
+                          capability / 10, capability % 10),
               "Set precision.linear: bf16, or use a GPU of Ada, Hopper or newer.");
 }
 

@@ -98,7 +98,9 @@ std::pair<AlgorithmCache::Key, std::int64_t> AlgorithmCache::key_of(const GemmCa
           call.fast_accumulation,
           call.left.dtype,
           call.right.dtype,
-          call.out.dtype};
+          call.out.dtype,
+          call.left.scaling,
+          call.right.scaling};
   const std::int64_t tokens = std::exchange(tokens_of(key.rows, key.inner, key.sums_tokens), 0);
   return {key, token_bucket(tokens)};
 }

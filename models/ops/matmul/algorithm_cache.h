@@ -35,6 +35,7 @@ class AlgorithmCache {
     std::size_t left_alignment, right_alignment, addend_alignment, out_alignment;
     bool left_transposed, right_transposed, bias, timed, sums_tokens, fast_accumulation;
     DataType left_dtype, right_dtype, output_dtype;
+    Fp8Scaling left_scaling, right_scaling;
     auto operator<=>(const Key&) const = default;
   };
 

@@ -20,6 +20,28 @@ cudaDataType_t data_type(DataType type) {
   }
 }
 
+cublasLtMatmulMatrixScale_t scale_mode(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::kBlockWise1x128:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case Fp8Scaling::kBlockWise128x128:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    default:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  }
+}
+
+const char* name_of(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::kBlockWise1x128:
+      return " (1 x 128)";
+    case Fp8Scaling::kBlockWise128x128:
+      return " (128 x 128)";
+    default:
+      return "";
+  }
+}
+
 const char* name_of(DataType type) {
   switch (type) {
     case DataType::kBFloat16:
@@ -64,9 +86,11 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference,
 }  // namespace
 
 std::string GemmCall::text() const {
+  const auto name = [](const GemmMatrix& matrix) {
+    return std::string(name_of(matrix.dtype)) + name_of(matrix.scaling);
+  };
   const std::string inputs =
-      left.dtype == right.dtype ? name_of(left.dtype)
-                                : fmt::format("{} x {}", name_of(left.dtype), name_of(right.dtype));
+      name(left) == name(right) ? name(left) : name(left) + " x " + name(right);
   return fmt::format("[{}, {}]{} x [{}, {}]{}{}{}, {} -> {}", rows, inner,
                      left.transposed ? "^T" : "", inner, columns, right.transposed ? "^T" : "",
                      addend.data != nullptr ? " + addend" : "", bias != nullptr ? " + bias" : "",
@@ -96,6 +120,8 @@ GemmDescriptors::GemmDescriptors(const GemmCall& call)
   if (call.left.scale == nullptr) return;
   set(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.right.scale);
   set(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, call.left.scale);
+  set(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode(call.right.scaling));
+  set(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(call.left.scaling));
   set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM,
       static_cast<std::int8_t>(call.fast_accumulation ? 1 : 0));
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/core/data_type.h"
+#include "models/ops/matmul/fp8_scaling.h"
 
 namespace packtrain {
 
@@ -19,6 +20,7 @@ struct GemmMatrix {
   bool transposed = false;
   DataType dtype = DataType::kFloat32;  // kBFloat16, kFloat32, or an 8-bit float of an operand
   const float* scale = nullptr;         // on the device, of an operand of 8-bit floats
+  Fp8Scaling scaling = Fp8Scaling::kTensorWise;
 };
 
 // out = scale left right (+ addend) (+ bias), all row-major: left [rows, inner], right [inner,

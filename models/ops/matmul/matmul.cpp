@@ -3,6 +3,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/repeat_interleave.h>
 #include <c10/util/StringUtil.h>
 
 #include <chrono>
@@ -68,6 +69,29 @@ void check(const at::Tensor& out, const at::Tensor& left, const at::Tensor& righ
           "rows of stride 1 (left and right: rows or columns)");
 }
 
+bool has_matching_scale(const Fp8Operand& operand) {
+  const std::int64_t rows = operand.codes.size(0);
+  const std::int64_t blocks = num_fp8_blocks(operand.codes.size(1));
+  switch (operand.scaling) {
+    case Fp8Scaling::kTensorWise:
+      return operand.scale.numel() > 0;
+    case Fp8Scaling::kBlockWise1x128:
+      return is_matrix_of(operand.scale, blocks, rows);
+    default:
+      return is_matrix_of(operand.scale, num_fp8_blocks(rows), fp8_scale_stride(blocks));
+  }
+}
+
+// cuBLASLt supports these, and no others (its manual, "128-element 1D and 128x128 2D block scaling
+// for FP8 data types"). It wants multiples of 4 rows, and kernels 8.
+bool have_common_scaling(const Fp8Operand& left, const Fp8Operand& right) {
+  constexpr std::int64_t kWholeRows = 16;
+  const bool left_whole = left.scaling == Fp8Scaling::kTensorWise;
+  if (left_whole || right.scaling == Fp8Scaling::kTensorWise) return left.scaling == right.scaling;
+  return left.codes.size(0) % kWholeRows == 0 && (left.scaling == Fp8Scaling::kBlockWise1x128 ||
+                                                  right.scaling == Fp8Scaling::kBlockWise1x128);
+}
+
 // cuBLASLt supports no other alignment of scales.
 bool is_aligned(const at::Tensor& scale) {
   constexpr std::uintptr_t kBytes = 16;
@@ -78,7 +102,8 @@ bool is_fp8(const Fp8Operand& operand) {
   const at::Tensor& codes = operand.codes;
   return codes.dim() == 2 && codes.is_contiguous() &&
          (codes.scalar_type() == at::kFloat8_e4m3fn || codes.scalar_type() == at::kFloat8_e5m2) &&
-         operand.scale.scalar_type() == at::kFloat && is_aligned(operand.scale);
+         operand.scale.scalar_type() == at::kFloat && operand.scale.is_contiguous() &&
+         is_aligned(operand.scale) && has_matching_scale(operand);
 }
 
 void check_fp8(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
@@ -89,7 +114,10 @@ void check_fp8(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& 
   require(is_fp8(left) && is_fp8(right) &&
               (left.codes.scalar_type() == at::kFloat8_e4m3fn ||
                right.codes.scalar_type() == at::kFloat8_e4m3fn),
-          "contiguous matrices of 8-bit floats with 16-byte aligned scales, one of e4m3");
+          "contiguous matrices of 8-bit floats with their 16-byte aligned scales, one of e4m3");
+  require(have_common_scaling(left, right),
+          "two scales of tensors, or scales of blocks, 1 x 128 of one operand at least, and M a "
+          "multiple of 16");
   require(left.codes.size(1) == right.codes.size(1) &&
               is_matrix_of(out, left.codes.size(0), right.codes.size(0)),
           "[M, K] x [N, K]^T -> [M, N]");
@@ -136,9 +164,26 @@ void gemm_cpu(const at::Tensor& out, const at::Tensor& left, const at::Tensor& r
   write_sum(out, sum, terms);
 }
 
+// The numbers that codes with scales of blocks stand for, in float32.
+at::Tensor decoded_blocks(const Fp8Operand& operand) {
+  const at::Tensor codes = operand.codes.to(at::kFloat);
+  at::Tensor scales = operand.scale;  // [rows or blocks of rows, blocks]
+  if (operand.scaling == Fp8Scaling::kBlockWise1x128) {
+    scales = scales.t();
+  } else {
+    scales = scales.repeat_interleave(kFp8BlockSize, 0).narrow(0, 0, codes.size(0));
+  }
+  return codes * scales.repeat_interleave(kFp8BlockSize, 1).narrow(1, 0, codes.size(1));
+}
+
 // The scales are powers of two, so that they round nothing.
 void fp8_gemm_cpu(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
                   const GemmTerms& terms) {
+  if (left.scaling != Fp8Scaling::kTensorWise) {
+    at::Tensor of_blocks = at::mm(decoded_blocks(left), decoded_blocks(right).t());
+    write_sum(out, of_blocks, terms);
+    return;
+  }
   at::Tensor sum = at::mm(left.codes.to(at::kFloat), right.codes.to(at::kFloat).t());
   sum.mul_(left.scale[0]).mul_(right.scale[0]);
   write_sum(out, sum, terms);

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "models/block/operator_options.h"
+#include "models/ops/matmul/fp8_scaling.h"
 
 namespace packtrain {
 
@@ -38,7 +39,12 @@ at::Tensor gemm(const at::Tensor& left, const at::Tensor& right, const GemmTerms
 // A matrix of 8-bit floats (models/ops/fp8).
 struct Fp8Operand {
   at::Tensor codes;  // float8 e4m3fn or e5m2 [M, K], contiguous
-  at::Tensor scale;  // float32 [2] on the device, 16-byte aligned: codes stand for code * scale[0]
+  // float32 on the device, contiguous, 16-byte aligned: codes stand for code * their scale.
+  //    kTensorWise        [2], of which the first one is the scale
+  //    kBlockWise1x128    [num_fp8_blocks(K), M]
+  //    kBlockWise128x128  [num_fp8_blocks(M), fp8_scale_stride(num_fp8_blocks(K))]
+  at::Tensor scale;
+  Fp8Scaling scaling = Fp8Scaling::kTensorWise;
 };
 
 struct Fp8Gemm {
@@ -47,8 +53,9 @@ struct Fp8Gemm {
 };
 
 // out [M, N] = left right^T + addend + bias, for left [M, K] and right [N, K]. `out` is float32 or
-// bfloat16. K and N are multiples of 16, and one operand at least is e4m3. The scale of `terms` is
-// 1. Throws Error(kInternal) as gemm_out() does.
+// bfloat16. K and N are multiples of 16, and one operand at least is e4m3. With scales of blocks M
+// is one as well, and one operand at least has kBlockWise1x128. The scale of `terms` is 1. Throws
+// Error(kInternal) as gemm_out() does.
 void fp8_gemm_out(const at::Tensor& out, const Fp8Operand& left, const Fp8Operand& right,
                   const GemmTerms& terms, const Fp8Gemm& options, const GemmTiming& timing);
 

@@ -68,9 +68,12 @@ GemmMatrix any_order(const at::Tensor& x) {
 
 GemmMatrix fp8_matrix(const Fp8Operand& operand, bool transposed) {
   const bool is_e4m3 = operand.codes.scalar_type() == at::kFloat8_e4m3fn;
-  return {operand.codes.const_data_ptr(), operand.codes.size(1), transposed,
+  return {operand.codes.const_data_ptr(),
+          operand.codes.size(1),
+          transposed,
           is_e4m3 ? DataType::kFloat8E4M3 : DataType::kFloat8E5M2,
-          operand.scale.const_data_ptr<float>()};
+          operand.scale.const_data_ptr<float>(),
+          operand.scaling};
 }
 
 // All but the operands.

@@ -36,10 +36,29 @@ TEST(ConfigPrecision, KeysOfEightBitProductsWithoutThemAreRefused) {
 
 TEST(ConfigPrecision, AdaptersWithEightBitProductsAreRefused) {
   expect_refused(std::string(kFp8) + "\nadapter: {kind: lora}", "an adapter is trained");
+  expect_refused("precision: {linear: fp8_block}\nadapter: {kind: lora}",
+                 "precision.linear is fp8_block");
+}
+
+TEST(ConfigPrecision, ScalesOfBlocksAreReadAndWritten) {
+  const std::string text = "precision: {linear: fp8_block, weight_gradient: fp8_block}";
+  for (const Config& config : {load(text), load(dump_config(load(text)))}) {
+    EXPECT_EQ(config.precision.linear, LinearProducts::kFp8Block);
+    EXPECT_EQ(config.precision.weight_gradient, WeightGradientProducts::kFp8Block);
+  }
+  const Config mixed = load("precision: {linear: fp8_block, weight_gradient: fp8}");
+  EXPECT_EQ(mixed.precision.weight_gradient, WeightGradientProducts::kFp8);
+}
+
+TEST(ConfigPrecision, AWeightGradientWithScalesOfBlocksNeedsThemInOtherProducts) {
+  for (const char* linear : {"bf16", "fp8_tensor"}) {
+    expect_refused(std::string("precision: {weight_gradient: fp8_block, linear: ") + linear + "}",
+                   std::string("precision.linear is ") + linear);
+  }
 }
 
 TEST(ConfigPrecision, OtherFormatsAreRefused) {
-  expect_refused("precision: {linear: fp8_block}", "wanted one of bf16, fp8_tensor");
+  expect_refused("precision: {linear: mxfp8}", "wanted one of bf16, fp8_tensor, fp8_block");
 }
 
 }  // namespace

@@ -18,9 +18,25 @@ INSTANTIATE_TEST_SUITE_P(Devices, Fp8Decoder, testing::ValuesIn(operator_cases()
 
 const std::vector<std::int32_t> kLengths = {9, 2, 31, 1, 14};
 
-DecoderConfig with_fp8(DecoderConfig config, std::vector<std::string> keep = {}) {
-  config.linear = {Fp8Products::kAll, std::move(keep)};
+constexpr Fp8Recipe kRecipes[] = {Fp8Recipe::kTensor, Fp8Recipe::kBlock,
+                                  Fp8Recipe::kBlockAndTensorOfGradient};
+
+DecoderConfig with_fp8(DecoderConfig config, std::vector<std::string> keep = {},
+                       Fp8Recipe recipe = Fp8Recipe::kTensor) {
+  config.linear = {Fp8Products::kAll, std::move(keep), recipe};
   return config;
+}
+
+// All variants, with the recipes in turn, and a small decoder with each.
+std::vector<Variant> fp8_variants() {
+  std::vector<Variant> variants = decoder_variants();
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    variants[i].config = with_fp8(variants[i].config, {}, kRecipes[i % std::size(kRecipes)]);
+  }
+  for (const Fp8Recipe recipe : kRecipes) {
+    variants.push_back({"recipe", with_fp8(small_config(), {}, recipe)});
+  }
+  return variants;
 }
 
 // The norm of the difference of all gradients as a share of their norm.
@@ -62,17 +78,18 @@ TEST_P(Fp8Decoder, WithAllWeightsKeptNoBitChanges) {
   EXPECT_EQ(relative_error(got, want), 0);
 }
 
-// The scales are powers of two, so that packing changes no code by itself. But it changes the order
-// of sums, and so the last bits of what is rounded: by about 2^-20 in float32 and 2^-8 in bfloat16.
-// The number then has the next code, 2^-3 of it away, with a probability of that over 2^-3. The
-// root of the mean square is sqrt(2^-20 2^-3) or sqrt(2^-8 2^-3): 4e-4 or 2e-2. It grows in the few
-// products of two layers. Tensor cores sum in 14 bits, in an order that depends on the shape. So on
-// GPUs the codes of deeper layers are rounded independently, as in the next test.
+// The scales are powers of two, so that packing changes no code by itself. With a scale for each
+// 128 numbers of a token no other token matters at all. But it changes the order of sums, and so
+// the last bits of what is rounded: by about 2^-20 in float32 and 2^-8 in bfloat16. The number then
+// has the next code, 2^-3 of it away, with a probability of that over 2^-3. The root of the mean
+// square is sqrt(2^-20 2^-3) or sqrt(2^-8 2^-3): 4e-4 or 2e-2. It grows in the few products of two
+// layers. Tensor cores sum in 14 bits, in an order that depends on the shape. So on GPUs the codes
+// of deeper layers are rounded independently, as in the next test.
 TEST_P(Fp8Decoder, PackedEqualsOneByOne) {
   const OperatorCase& on = GetParam();
-  for (const auto& [name, config] : decoder_variants()) {
+  for (const auto& [name, config] : fp8_variants()) {
     SCOPED_TRACE(name);
-    TestModel model(with_fp8(config), {}, on.options());
+    TestModel model(config, {}, on.options());
     const Sequences sequences = random_sequences(kLengths, 61);
     const TestModel::Result alone = one_by_one(model, sequences, on.device);
     const TestModel::Result packed = model.train(make_batch(sequences, on.device));
@@ -88,11 +105,13 @@ TEST_P(Fp8Decoder, PackedEqualsOneByOne) {
 // %. Attention with large weights, as here, amplifies that. A wrong scale would give at least 1.
 TEST_P(Fp8Decoder, GradientsAreNearThoseWithoutIt) {
   const OperatorCase& on = GetParam();
-  for (const auto& [name, config] : decoder_variants()) {
+  for (const auto& [name, config] : fp8_variants()) {
     DeviceBatch batch = random_batch(kLengths, 61, on.device);
     SCOPED_TRACE(name);
-    TestModel plain(config, {}, on.options());
-    TestModel fp8(with_fp8(config), {}, on.options());
+    DecoderConfig without = config;
+    without.linear = {};
+    TestModel plain(without, {}, on.options());
+    TestModel fp8(config, {}, on.options());
     const TestModel::Result want = plain.train(batch);
     const TestModel::Result got = fp8.train(batch);
     EXPECT_NEAR(got.loss.item<double>() / want.loss.item<double>(), 1.0, 0.05);
@@ -104,17 +123,21 @@ TEST_P(Fp8Decoder, GradientsAreNearThoseWithoutIt) {
 TEST_P(Fp8Decoder, EvaluationHasTheLossOfTraining) {
   const OperatorCase& on = GetParam();
   DeviceBatch batch = random_batch(kLengths, 61, on.device);
-  TestModel model(with_fp8(small_config()), {}, on.options());
-  const float loss = model.train(batch).loss.item<float>();
-  EXPECT_EQ(model.evaluate(batch).item<float>(), loss);
+  for (const Fp8Recipe recipe : kRecipes) {
+    TestModel model(with_fp8(small_config(), {}, recipe), {}, on.options());
+    const float loss = model.train(batch).loss.item<float>();
+    EXPECT_EQ(model.evaluate(batch).item<float>(), loss);
+  }
 }
 
 TEST_P(Fp8Decoder, AWeightThatIsNotFiniteMakesTheLossNan) {
   const OperatorCase& on = GetParam();
   DeviceBatch batch = random_batch(kLengths, 61, on.device);
-  TestModel model(with_fp8(small_config()), {}, on.options());
-  model.value("layers.1.mlp.down.weight")[3][5] = HUGE_VAL;
-  EXPECT_TRUE(model.train(batch).loss.isnan().item<bool>());
+  for (const Fp8Recipe recipe : kRecipes) {
+    TestModel model(with_fp8(small_config(), {}, recipe), {}, on.options());
+    model.value("layers.1.mlp.down.weight")[3][5] = HUGE_VAL;
+    EXPECT_TRUE(model.train(batch).loss.isnan().item<bool>());
+  }
 }
 
 TEST(Fp8Weights, AreThoseOfLinearLayersWithWholeVectors) {

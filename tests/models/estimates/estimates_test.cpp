@@ -115,6 +115,25 @@ TEST(Estimates, InputsOfEightBitProductsAreSavedInEightBits) {
                                 "mlp_norm.statistics", "mlp.gate_up.scales", "mlp.down.scales"}));
 }
 
+TEST(Estimates, ScalesOfBlocksAreSavedWithTheirCodes) {
+  MicroBatchShape size;
+  size.num_rows = 200;
+  DecoderConfig config = small_config();
+  config.linear = {Fp8Products::kAll, {}, Fp8Recipe::kBlock};
+  const auto saved = layer_saved_activations(config, RecomputePolicy::none(), size);
+  EXPECT_EQ(names_of(saved), (std::vector<std::string>{
+                                 "input", "attention_norm.statistics", "attention.qkv.input",
+                                 "attention.qkv.input_scales", "attention.rotated_qkv", "attention",
+                                 "attention.statistics", "attention.output", "mlp_norm.statistics",
+                                 "mlp.gate_up", "mlp.gate_up.input", "mlp.gate_up.input_scales",
+                                 "mlp.down.input", "mlp.down.input_scales"}));
+  // Two groups of 128 rows, with a float32 for each feature.
+  EXPECT_EQ(saved.back().bytes, 2 * 4 * config.intermediate_size);
+  EXPECT_EQ(names_of(layer_saved_activations(config, RecomputePolicy::full(), size)),
+            (std::vector<std::string>{"input", "attention_norm.statistics", "attention.statistics",
+                                      "mlp_norm.statistics"}));
+}
+
 TEST(Estimates, ThePeakFallsWithTheWeightsThatMultiplyEightBits) {
   MicroBatchShape size;
   size.num_rows = size.max_rows = 4096;
