@@ -5,6 +5,7 @@
 
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/fp8/fp8_linear.h"
+#include "models/ops/fp8/fp8_weight.h"
 #include "models/ops/linear/linear.h"
 
 namespace packtrain {
@@ -31,6 +32,26 @@ Fp8Operand operand(at::IntArrayRef shape, Fp8Format format) {
   const at::Tensor x = random_numbers(shape, at::kBFloat16);
   const at::Tensor scale = make_fp8_scale(x);
   return {fp8_cast(x, scale, {.format = format, .rows = true}).rows, scale};
+}
+
+// What a rank does with its part of a weight before a gather, and with a gathered weight.
+void add_gathered_weight(OpBenchmarks& benchmarks, std::int64_t out, std::int64_t in) {
+  const auto numel = static_cast<double>(out * in);
+  benchmarks.push_back({.name = "fp8 encode of a part of a weight",
+                        .shape = shape_text({out, in}),
+                        .bytes = 3 * numel,
+                        .make = [=] {
+                          const at::Tensor x = random_numbers({out * in}, at::kBFloat16);
+                          const at::Tensor scale = make_fp8_scale(x);
+                          const at::Tensor codes =
+                              fp8_cast(x.view({out, in}), scale, {.rows = true}).rows.view({-1});
+                          return [=] { fp8_encode(x, scale, codes); };
+                        }});
+  benchmarks.push_back(
+      {.name = "fp8 transpose", .shape = shape_text({out, in}), .bytes = 2 * numel, .make = [=] {
+         const at::Tensor codes = operand({out, in}, Fp8Format::kE4M3).codes;
+         return keeping_output([=] { return fp8_transpose(codes); });
+       }});
 }
 
 struct Sizes {
@@ -114,6 +135,8 @@ void add_fp8(OpBenchmarks& benchmarks) {
   }
   add_cast(benchmarks, 28672, 4096, {.rows = true});
   add_cast(benchmarks, 28672, 4096, {.columns = true, .has_known_scale = true});
+  add_gathered_weight(benchmarks, 28672, 4096);
+  add_gathered_weight(benchmarks, 4096, 14336);
   for (const std::int64_t tokens : {16384, 4096}) {
     for (const auto& [out, in] : {std::pair<std::int64_t, std::int64_t>{28672, 4096},
                                   {4096, 14336},

@@ -33,6 +33,14 @@ std::int64_t stored_numel(const ParameterSpec& parameter) {
   return num_groups * kNf4GroupBytes;
 }
 
+bool has_fp8_scale(const ParameterSpec& parameter) {
+  return parameter.in_fp8 && parameter.encoding.format == ParameterEncoding::Format::kPlain;
+}
+
+DataType gathered_type(const ParameterSpec& parameter) {
+  return has_fp8_scale(parameter) ? DataType::kUInt8 : parameter.encoding.stored_type();
+}
+
 std::vector<std::int64_t> stored_shape(const ParameterSpec& parameter) {
   if (parameter.encoding.format == ParameterEncoding::Format::kPlain) return parameter.shape;
   return {stored_numel(parameter)};

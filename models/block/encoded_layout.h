@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "framework/core/data_type.h"
 #include "models/block/block.h"
 
 namespace packtrain {
@@ -17,6 +18,13 @@ bool has_whole_blocks(const ParameterSpec& parameter);
 
 // Elements of encoding.stored_type(): numel(), or the bytes of all groups.
 std::int64_t stored_numel(const ParameterSpec& parameter);
+
+// True of a weight in 8-bit products that is stored as numbers. It has one scale (ops/fp8).
+bool has_fp8_scale(const ParameterSpec& parameter);
+
+// The type of the elements that several ranks gather: bytes of codes in e4m3 if it has such a
+// scale, else encoding.stored_type().
+DataType gathered_type(const ParameterSpec& parameter);
 
 // The shape of the parameter as stored: its own, or [bytes].
 std::vector<std::int64_t> stored_shape(const ParameterSpec& parameter);

@@ -26,6 +26,10 @@ void fp8_weight_scales_cuda(const at::Tensor& /*amax*/, const at::Tensor& /*scal
   throw_cuda_not_built("fp8_weight_scales");
 }
 
+void fp8_transpose_cuda(const at::Tensor& /*codes*/, const at::Tensor& /*columns*/) {
+  throw_cuda_not_built("fp8_transpose");
+}
+
 void check_fp8_device_cuda(at::Device /*device*/) {
   throw_cuda_not_built("fp8");
 }

@@ -15,18 +15,18 @@ constexpr std::int64_t kShardBytes = 4096;
 
 // Elements that fill `size_bytes` in the encoding. Gradients have the layout of the weights and may
 // be bfloat16, so they must fill as many bytes.
-std::int64_t alignment(const ParameterEncoding& encoding, std::int64_t size_bytes) {
-  if (encoding.format == ParameterEncoding::Format::kNf4) {
+std::int64_t alignment(const FlatLayout& layout, std::int64_t size_bytes) {
+  if (layout.encoding.format == ParameterEncoding::Format::kNf4) {
     return std::lcm(kNf4GroupBytes, size_bytes);  // frozen: there is no gradient
   }
-  constexpr ParameterEncoding kSmallestGradient{DataType::kBFloat16};
-  return std::max(size_bytes / encoding.size_bytes(1),
-                  size_bytes / kSmallestGradient.size_bytes(1));
+  const std::size_t smallest =
+      std::min(size_of(layout.gathered_type), size_of(DataType::kBFloat16));
+  return size_bytes / static_cast<std::int64_t>(smallest);
 }
 
-std::int64_t parameter_alignment(const ParameterEncoding& encoding) {
-  if (encoding.format == ParameterEncoding::Format::kNf4) return kNf4GroupBytes;
-  return alignment(encoding, kParameterBytes);
+std::int64_t parameter_alignment(const FlatLayout& layout) {
+  if (layout.encoding.format == ParameterEncoding::Format::kNf4) return kNf4GroupBytes;
+  return alignment(layout, kParameterBytes);
 }
 
 }  // namespace
@@ -37,7 +37,8 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
       ordered, {}, [](const ParameterSpec& spec) { return std::pair(spec.group, spec.adapter); });
   FlatLayout layout;
   layout.encoding = parameters.front().encoding;
-  const std::int64_t aligned = parameter_alignment(layout.encoding);
+  layout.gathered_type = gathered_type(parameters.front());
+  const std::int64_t aligned = parameter_alignment(layout);
   std::int64_t end = 0;
   for (ParameterSpec& spec : ordered) {
     const std::int64_t offset = round_up(end, aligned);
@@ -45,15 +46,14 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
     layout.segments.push_back({std::move(spec), offset, numel});
     end = offset + numel;
   }
-  layout.shard_numel =
-      round_up((end + num_ranks - 1) / num_ranks, alignment(layout.encoding, kShardBytes));
+  layout.shard_numel = round_up((end + num_ranks - 1) / num_ranks, alignment(layout, kShardBytes));
   layout.numel = layout.shard_numel * num_ranks;
   return layout;
 }
 
 std::int64_t numel_without_padding(const FlatLayout& layout) {
   const Segment& last = layout.segments.back();
-  return round_up(last.offset + last.numel, parameter_alignment(layout.encoding));
+  return round_up(last.offset + last.numel, parameter_alignment(layout));
 }
 
 std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank) {

@@ -20,24 +20,31 @@ struct Segment {
 };
 
 // Parameters of one encoding one after another, in the order of their optimizer groups and
-// adapters. They are aligned as the encoding needs (128 elements of float32 or bfloat16, a group of
-// NF4). Elements are those of encoding.stored_type(): bytes with NF4.
+// adapters. They are aligned as the encoding needs (128 elements of float32 or bfloat16, 256 of
+// weights in 8-bit products, a group of NF4). Elements are those of encoding.stored_type(): bytes
+// with NF4. Several ranks gather elements of gathered_type (encoded_layout.h).
 // Rank r owns the contiguous elements [r * shard_numel, (r + 1) * shard_numel), which may cut
 // parameters, and with NF4 has whole groups. An all-gather then writes directly into the memory
 // whose views are the weights. Gaps always hold zeros.
 struct FlatLayout {
   ParameterEncoding encoding;
+  DataType gathered_type = DataType::kFloat32;
   std::vector<Segment> segments;
-  std::int64_t shard_numel = 0;  // at least a multiple of 2048 elements and of 4096 bytes
+  std::int64_t shard_numel = 0;  // at least a multiple of 2048 elements and of 4096 bytes gathered
   std::int64_t numel = 0;        // shard_numel * number of ranks
 
   std::int64_t size_bytes() const { return encoding.size_bytes(numel); }
+  std::int64_t gathered_bytes() const {
+    return numel * static_cast<std::int64_t>(size_of(gathered_type));
+  }
+  // Ranks gather codes of the weights (ops/fp8), which each makes of what it owns.
+  bool gathers_codes() const { return gathered_type != encoding.stored_type(); }
 };
 
 // The number of elements up to the last parameter's end. It does not depend on the number of ranks.
 std::int64_t numel_without_padding(const FlatLayout& layout);
 
-// All parameters have the encoding of the first one.
+// All parameters have the encoding and the gathered type of the first one.
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks);
 
 // A range of a rank's shard of one optimizer group and adapter; gaps belong to the range. A weight

@@ -17,7 +17,7 @@ void ModelParameters::weights_changed() {
   });
   write_scales();
   if (!slots_.gathers()) return;
-  for (int unit = 0; unit < slots_.num_units; ++unit) unit_updated(unit);
+  for (int unit = 0; unit < slots_.num_units; ++unit) record_updated(unit);
 }
 
 void ModelParameters::write_scales() {
@@ -37,9 +37,16 @@ void ModelParameters::begin_update(const at::Tensor& skip) {
 
 void ModelParameters::end_update() {
   write_scales();
+  for (int unit = 0; slots_.gathers() && unit < slots_.num_units; ++unit) {
+    if (table_.units[unit].gathers_codes()) record_updated(unit);
+  }
 }
 
 void ModelParameters::unit_updated(int unit) {
+  if (!table_.units[unit].gathers_codes()) record_updated(unit);
+}
+
+void ModelParameters::record_updated(int unit) {
   streams_.compute->record(*streams_.events[slots_.updated(unit)]);
 }
 

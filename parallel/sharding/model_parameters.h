@@ -38,7 +38,7 @@ class ModelParameters {
   void begin_update(const at::Tensor& skip);
   void end_update();
   // Work enqueued on compute so far writes the unit's weights. The next step may gather them after
-  // it.
+  // it. A unit that is gathered as codes waits for end_update(), which knows the scales.
   void unit_updated(int unit);
   // Collective. Sends what the first replica has written through shards(), weights and optimizer
   // state, to all others. So only one replica reads files. Blocks the host.
@@ -51,6 +51,7 @@ class ModelParameters {
 
  private:
   void write_scales();
+  void record_updated(int unit);
 
   const UnitTable& table_;
   const SlotTable& slots_;

@@ -73,8 +73,8 @@ at::Tensor OwnedState::weights(int unit, std::size_t part) const {
 }
 
 at::Tensor OwnedState::weights(int unit, std::size_t part, const Segment& segment) const {
-  const OwnedRange range = owned_range(table_.units[unit].parts[part].layout, segment, rank_);
-  return weights(unit, part).narrow(0, range.shard_begin, range.numel);
+  const OwnedRange owned = range(unit, part, segment);
+  return weights(unit, part).narrow(0, owned.shard_begin, owned.numel);
 }
 
 void OwnedState::encode_master() {

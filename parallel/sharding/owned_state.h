@@ -58,7 +58,10 @@ class OwnedState {
   }
   // What the rank owns of a part of a unit: 1-D, as encoded.
   at::Tensor weights(int unit, std::size_t part) const;
-  // Its part of one parameter: 1-D, possibly empty.
+  // Its part of one parameter: where it is, and 1-D, possibly empty.
+  OwnedRange range(int unit, std::size_t part, const Segment& segment) const {
+    return owned_range(table_.units[unit].parts[part].layout, segment, rank_);
+  }
   at::Tensor weights(int unit, std::size_t part, const Segment& segment) const;
   // Writes the master's values to the trainable weights of other encodings. On the current stream.
   void encode_master();

@@ -163,10 +163,12 @@ void ScheduleExecutor::gather(const Action& action) {
     parts_.streams.gather->run([this, part, u = action.unit](StreamHandle handle) {
       const Unit& unit = parts_.table.units[u];
       const CollectiveLabel label(unit.name);
-      const at::Tensor owned = parts_.storage.owned().weights(u, part);
+      const at::NoGradGuard no_grad;
+      parts_.storage.encode_sent(u, part);
+      const at::Tensor sent = parts_.storage.sent_weights(u, part);
       const at::Tensor& whole = parts_.storage.gathered_weights(u, part);
-      parts_.ranks.gather().all_gather(owned.const_data_ptr(), whole.data_ptr(), owned.numel(),
-                                       unit.parts[part].layout.encoding.stored_type(), handle);
+      parts_.ranks.gather().all_gather(sent.const_data_ptr(), whole.data_ptr(), sent.numel(),
+                                       unit.parts[part].layout.gathered_type, handle);
       if (gather_check_ != nullptr) gather_check_->add(unit.name, whole);
     });
   }

@@ -171,9 +171,9 @@ void test_gathers(const SelfTestParts& parts, std::string& failure) {
     parts.streams.gather->run([&, unit](StreamHandle handle) {
       const at::NoGradGuard no_grad;
       for (std::size_t part = 0; part < parts.table.units[unit].parts.size(); ++part) {
-        test_gather(parts.storage.owned().weights(unit, part),
+        test_gather(parts.storage.sent_weights(unit, part),
                     parts.storage.gathered_weights(unit, part),
-                    parts.table.units[unit].parts[part].layout.encoding.stored_type(),
+                    parts.table.units[unit].parts[part].layout.gathered_type,
                     parts.table.units[unit].name, parts.ranks.gather(), handle, failure);
       }
     });

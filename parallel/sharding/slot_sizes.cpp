@@ -27,8 +27,12 @@ SlotSizes slot_sizes(const UnitTable& table, const SlotTable& slots) {
   for (std::size_t u = 0; u < table.units.size(); ++u) {
     const Unit& unit = table.units[u];
     std::int64_t& bytes = sizes.weight_bytes[slots.weight_slot_of_unit[u]];
-    bytes = std::max(bytes, unit.size_bytes());
+    bytes = std::max(bytes, unit.gathered_bytes());
     sizes.largest_shard = std::max(sizes.largest_shard, unit.trainable_shard_numel());
+    for (const UnitPart& part : unit.parts) {
+      if (!part.layout.gathers_codes()) continue;
+      sizes.largest_codes = std::max(sizes.largest_codes, part.layout.shard_numel);
+    }
     if (unit.trainable_parts().empty()) continue;
     const int own = slots.grad_slot_of_unit[u];
     const int end = own >= 0 ? own + 1 : slots.num_grad_slots;

@@ -14,6 +14,7 @@ struct SlotSizes {
   // [gradient slots] true when units of different layouts share it, so that gaps must be cleared.
   std::vector<bool> is_mixed;
   std::int64_t largest_shard = 0;  // elements of a unit's trainable parts
+  std::int64_t largest_codes = 0;  // of a part that is gathered as codes: bytes of one rank
 };
 
 SlotSizes slot_sizes(const UnitTable& table, const SlotTable& slots);

@@ -1,12 +1,15 @@
 #include "parallel/sharding/storage.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 
+#include <limits>
 #include <utility>
 
 #include "framework/device/tensor_device.h"
 #include "framework/device/tensor_type.h"
 #include "models/block/encoded_layout.h"
+#include "models/ops/fp8/fp8_weight.h"
 #include "parallel/sharding/arena.h"
 #include "parallel/sharding/slot_sizes.h"
 
@@ -44,8 +47,11 @@ std::vector<at::Tensor> ShardedStorage::allocate_weight_slots(const SlotSizes& s
   if (!slots_.gathers()) return std::vector<at::Tensor>(sizes.weight_bytes.size());
   std::vector<ArenaPart> parts;
   for (const std::int64_t num_bytes : sizes.weight_bytes) parts.push_back({num_bytes, at::kByte});
+  parts.push_back({sizes.largest_codes, at::kByte});
   Arena arena = allocate_arena(gather, device, parts);
   weight_slot_bytes_ = arena.num_bytes;
+  sent_codes_ = std::move(arena.tensors.back());
+  arena.tensors.pop_back();
   return std::move(arena.tensors);
 }
 
@@ -66,11 +72,30 @@ std::vector<at::Tensor> ShardedStorage::gathered_parts(int unit) const {
     }
     const FlatLayout& layout = table_.units[unit].parts[p].layout;
     const at::Tensor& slot = weight_slots_[slots_.weight_slot_of_unit[unit]];
-    parts.push_back(slot.narrow(0, begin, layout.size_bytes())
-                        .view(scalar_type(layout.encoding.stored_type())));
-    begin += layout.size_bytes();
+    parts.push_back(
+        slot.narrow(0, begin, layout.gathered_bytes()).view(scalar_type(layout.gathered_type)));
+    begin += layout.gathered_bytes();
   }
   return parts;
+}
+
+at::Tensor ShardedStorage::sent_weights(int unit, std::size_t part) const {
+  if (!gathers_codes(unit, part)) return owned_.weights(unit, part);
+  return sent_codes_.narrow(0, 0, table_.units[unit].parts[part].layout.shard_numel);
+}
+
+void ShardedStorage::encode_sent(int unit, std::size_t part) const {
+  if (!gathers_codes(unit, part)) return;
+  const at::Tensor sent = sent_weights(unit, part);
+  std::int64_t end = 0;  // of what is written
+  for (const Segment& segment : table_.units[unit].parts[part].layout.segments) {
+    const OwnedRange range = owned_.range(unit, part, segment);
+    if (range.numel == 0) continue;
+    fp8_encode(owned_.weights(unit, part, segment), scales_.scale(segment.scale),
+               sent.narrow(0, range.shard_begin, range.numel));
+    end = range.shard_begin + range.numel;
+  }
+  if (end < sent.numel()) sent.slice(0, end).zero_();  // another part's codes
 }
 
 std::int64_t ShardedStorage::communication_bytes() const {
@@ -82,6 +107,15 @@ const std::vector<Parameter>& ShardedStorage::parameters(int block, int grad_slo
   const auto [it, inserted] = views_.try_emplace({block, grad_slot, write});
   if (inserted) it->second = make_views(block, grad_slot, write);
   return it->second;
+}
+
+// Its value has shape and dtype alone. Whoever reads it by mistake gets NaN.
+void ShardedStorage::set_codes(Parameter& parameter, const at::Tensor& codes,
+                               const Segment& segment) const {
+  parameter.fp8_codes = codes.view(at::kFloat8_e4m3fn);
+  parameter.value = at::full({}, std::numeric_limits<double>::quiet_NaN(),
+                             codes.options().dtype(scalar_type(segment.spec.encoding.type)))
+                        .expand(segment.spec.shape);
 }
 
 std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot,
@@ -97,6 +131,7 @@ std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot,
     };
     Parameter parameter;
     parameter.value = view(gathered_weights(u, place.part), 0);
+    if (gathers_codes(u, place.part)) set_codes(parameter, parameter.value, segment);
     if (segment.scale >= 0) parameter.fp8_scale = scales_.scale(segment.scale);
     if (layout.encoding.format == ParameterEncoding::Format::kNf4) {
       parameter.encoded = std::make_shared<EncodedParameter>(

@@ -39,8 +39,13 @@ class ShardedStorage {
   const WeightScales& scales() const { return scales_; }
   const GradientStorage& gradients() const { return gradients_; }
 
-  // The destination of the gather of a part of a unit: 1-D, as encoded. One rank: the owned
-  // weights.
+  // This rank sends it in the gather of a part of a unit: 1-D. All parts share the memory of codes,
+  // which encode_sent() writes.
+  at::Tensor sent_weights(int unit, std::size_t part) const;
+  // Call it before the gather, on its stream. Does nothing for a part that is not gathered as
+  // codes.
+  void encode_sent(int unit, std::size_t part) const;
+  // The destination of the gather: 1-D, of FlatLayout::gathered_type. One rank: the owned weights.
   const at::Tensor& gathered_weights(int unit, std::size_t part) const {
     return gathered_.at(unit).at(part);
   }
@@ -62,7 +67,11 @@ class ShardedStorage {
   std::vector<at::Tensor> allocate_weight_slots(const SlotSizes& sizes, at::Device device,
                                                 Communicator& gather);
   void allocate_decoded_weight(at::Device device);
+  bool gathers_codes(int unit, std::size_t part) const {
+    return slots_.gathers() && table_.units[unit].parts[part].layout.gathers_codes();
+  }
   std::vector<at::Tensor> gathered_parts(int unit) const;
+  void set_codes(Parameter& parameter, const at::Tensor& codes, const Segment& segment) const;
   std::vector<Parameter> make_views(int block, int grad_slot, GradientWrite write) const;
 
   const UnitTable& table_;
@@ -71,6 +80,7 @@ class ShardedStorage {
   OwnedState owned_;
   WeightScales scales_;
   std::vector<at::Tensor> weight_slots_;           // bytes
+  at::Tensor sent_codes_;                          // bytes; work on the gather stream uses it
   std::vector<std::vector<at::Tensor>> gathered_;  // [units][parts], views of the slots
   // Of the largest encoded parameter, in the type of products. Work on the compute stream alone
   // writes and reads it. Undefined if none is encoded.

@@ -7,11 +7,25 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "models/block/encoded_layout.h"
 
 namespace packtrain {
 namespace {
 
 using Blocks = std::span<const std::unique_ptr<Block>>;
+
+// The parameters of a part have one key. Parts of a unit are in the order of their keys.
+struct PartKey {
+  bool frozen = false;
+  ParameterEncoding encoding;
+  DataType gathered_type = DataType::kFloat32;
+
+  auto operator<=>(const PartKey&) const = default;
+};
+
+PartKey key_of(const ParameterSpec& spec) {
+  return {!spec.trainable, spec.encoding, gathered_type(spec)};
+}
 
 // The unit number of each block. Blocks that share a parameter name share a unit.
 std::vector<int> group_blocks(Blocks blocks) {
@@ -41,7 +55,7 @@ std::vector<ParameterSpec> distinct_parameters(Blocks blocks, const std::vector<
       if (it == result.end()) {
         result.push_back(spec);
       } else if (it->shape != spec.shape || it->trainable != spec.trainable ||
-                 it->encoding != spec.encoding) {
+                 it->encoding != spec.encoding || it->in_fp8 != spec.in_fp8) {
         throw Error(ErrorCategory::kInternal,
                     fmt::format("parameter '{}' is declared twice, differently", spec.name));
       }
@@ -53,22 +67,18 @@ std::vector<ParameterSpec> distinct_parameters(Blocks blocks, const std::vector<
 Unit make_unit(Blocks blocks, std::vector<int> members, int num_ranks) {
   Unit unit;
   unit.name = blocks[members.front()]->name();
-  std::map<std::pair<bool, ParameterEncoding>, std::vector<ParameterSpec>>
-      parts;  // by frozen first
+  std::map<PartKey, std::vector<ParameterSpec>> parts;
   for (ParameterSpec& spec : distinct_parameters(blocks, members)) {
-    parts[{!spec.trainable, spec.encoding}].push_back(std::move(spec));
+    const PartKey key = key_of(spec);
+    parts[key].push_back(std::move(spec));
   }
   for (const auto& [key, parameters] : parts) {
-    unit.parts.push_back({!key.first, make_flat_layout(parameters, num_ranks)});
+    unit.parts.push_back({!key.frozen, make_flat_layout(parameters, num_ranks)});
   }
   const int last = static_cast<int>(blocks.size()) - 1;
   unit.resident = members.size() > 1 || members.front() == 0 || members.back() == last;
   unit.blocks = std::move(members);
   return unit;
-}
-
-bool has_scale(const ParameterSpec& spec) {
-  return spec.in_fp8 && spec.encoding.format == ParameterEncoding::Format::kPlain;
 }
 
 void number_scales(UnitTable& table) {
@@ -77,7 +87,7 @@ void number_scales(UnitTable& table) {
       for (UnitPart& part : unit.parts) {
         if (part.trainable != trainable) continue;
         for (Segment& segment : part.layout.segments) {
-          if (has_scale(segment.spec)) segment.scale = table.num_scales++;
+          if (has_fp8_scale(segment.spec)) segment.scale = table.num_scales++;
         }
       }
     }
@@ -97,7 +107,7 @@ std::vector<ParameterPlace> find_places(Blocks blocks, int block, const Unit& un
       return other > block && has_parameter(*blocks[other], spec.name);
     });
     const auto part = std::ranges::find_if(unit.parts, [&](const UnitPart& p) {
-      return p.trainable == spec.trainable && p.layout.encoding == spec.encoding;
+      return key_of(p.layout.segments.front().spec) == key_of(spec);
     });
     const auto& segments = part->layout.segments;
     const auto segment =
@@ -127,10 +137,15 @@ std::int64_t Unit::trainable_shard_numel() const {
   return numel;
 }
 
-std::int64_t Unit::size_bytes() const {
+std::int64_t Unit::gathered_bytes() const {
   std::int64_t bytes = 0;
-  for (const UnitPart& part : parts) bytes += part.layout.size_bytes();
+  for (const UnitPart& part : parts) bytes += part.layout.gathered_bytes();
   return bytes;
+}
+
+bool Unit::gathers_codes() const {
+  return std::ranges::any_of(parts,
+                             [](const UnitPart& part) { return part.layout.gathers_codes(); });
 }
 
 UnitTable make_unit_table(Blocks blocks, int num_ranks) {

@@ -14,8 +14,9 @@
 
 namespace packtrain {
 
-// The parameters of a unit that have one encoding and are all trainable or all frozen. One
-// collective gathers them. Frozen ones have neither gradients nor optimizer state.
+// The parameters of a unit that have one encoding and one gathered type (encoded_layout.h) and are
+// all trainable or all frozen. One collective gathers them. Frozen ones have neither gradients nor
+// optimizer state.
 struct UnitPart {
   bool trainable = true;
   FlatLayout layout;
@@ -23,7 +24,7 @@ struct UnitPart {
 
 struct Unit {
   std::string name;             // of its first block
-  std::vector<UnitPart> parts;  // trainable ones first, by encoding; none is empty
+  std::vector<UnitPart> parts;  // trainable ones first, by PartKey; none is empty
   std::vector<int> blocks;      // ascending
   // Has a weight slot of its own, because the first, the last or several blocks use it.
   bool resident = false;
@@ -32,7 +33,8 @@ struct Unit {
   // Elements of the trainable parts, of all ranks and of one.
   std::int64_t trainable_numel() const;
   std::int64_t trainable_shard_numel() const;
-  std::int64_t size_bytes() const;  // of all parts as gathered
+  std::int64_t gathered_bytes() const;  // of all parts
+  bool gathers_codes() const;           // of some parts: FlatLayout::gathers_codes()
 };
 
 // The segment of a block's i-th parameter in a part of its unit.

@@ -50,6 +50,21 @@ def test_ranks_micro_batches_and_strategies_have_the_same_losses(lab, one_rank, 
     assert steps(run_folder)[1]["grad_norm"] == pytest.approx(steps(one_rank)[1]["grad_norm"], rel=10 * TOLERANCE)
 
 
+def test_how_weights_are_gathered_changes_no_bit(lab):
+    every = [*SETTINGS, "precision.compute=bf16", "model.config.num_hidden_layers=4", "debug.check_gathers=true",
+             "debug.poison_slots=true", "batch.max_tokens_per_micro_batch=512"]
+    wanted = lab.run("fp8-slots", *every, ranks=2)
+    for number, more in enumerate((["parallel.zero_stage=2"], ["parallel.gather_slots=1"],
+                                   ["parallel.resident_embeddings=false"])):
+        assert_bit_equal(lab.run(f"fp8-slots-{number}", *every, *more, ranks=2), wanted)
+
+
+def test_frozen_weights_are_gathered_in_8_bits_too(lab):
+    frozen = [*SETTINGS, "model.frozen=['layers.0.*']"]
+    numpy.testing.assert_allclose(losses(lab.run("fp8-frozen-2", *frozen, "debug.check_gathers=true", ranks=2)),
+                                  losses(lab.run("fp8-frozen", *frozen)), rtol=TOLERANCE)
+
+
 def test_a_resumed_run_has_the_same_bits(lab):
     every = [*SETTINGS, "checkpoint.save_steps=2"]
     whole = lab.run("fp8-whole", *every)

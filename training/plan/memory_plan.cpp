@@ -142,6 +142,7 @@ void MemoryPlanner::find_sizes() {
   num_weight_slots_ = slots.num_weight_slots;
   num_grad_slots_ = slots.num_grad_slots;
   sizes_.weight_slot_bytes = sum(of_slots.weight_bytes);
+  sizes_.sent_codes = of_slots.largest_codes;
   sizes_.grad_slots = sum(of_slots.gradients);
   sizes_.reduce_output = of_slots.largest_shard;
 }
@@ -181,8 +182,10 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
   const Precision reduce = config_.precision.reduce;
   auto& entries = plan.allocated;
   add(entries, "gather slots", sizes_.weight_slot_bytes,
-      fmt::format("{} of {}{}", num_weight_slots_, name_of(compute),
-                  sizes_.encoded_bytes > 0 ? " and nf4" : ""));
+      fmt::format("{} of {}{}{}", num_weight_slots_, name_of(compute),
+                  sizes_.encoded_bytes > 0 ? " and nf4" : "",
+                  sizes_.sent_codes > 0 ? " and e4m3" : ""));
+  add(entries, "codes sent", sizes_.sent_codes, "e4m3, the largest unit's shard");
   add(entries, "gradient slots", sizes_.grad_slots * bytes_of(reduce),
       fmt::format("{} of {}", num_grad_slots_, name_of(reduce)));
   add(entries, "local gradient sums", sums_locally() ? sizes_.local_sums * kFloatBytes : 0,

@@ -91,6 +91,7 @@ class MemoryPlanner {
     std::int64_t encoded_bytes = 0;      // owned and frozen
     std::int64_t decoded_weight = 0;     // elements of the largest encoded one
     std::int64_t weight_slot_bytes = 0;  // several ranks: destination of gathers
+    std::int64_t sent_codes = 0;         // several ranks: 8-bit weights that a rank sends
     std::int64_t grad_slots = 0;         // several ranks: written by blocks
     std::int64_t local_sums = 0;         // several ranks: one element for each of a gradient
     std::int64_t reduce_output = 0;

@@ -109,8 +109,8 @@ void StepTimeModel::add_communication(const Config& config, const DecoderConfig&
     for (const ParameterSpec& parameter : block->parameters()) {
       const auto numel = static_cast<double>(parameter.numel());
       if (gathers) {
-        gather_bytes_ += from_others * static_cast<double>(
-                                           parameter.encoding.size_bytes(stored_numel(parameter)));
+        gather_bytes_ += from_others * static_cast<double>(stored_numel(parameter)) *
+                         static_cast<double>(size_of(gathered_type(parameter)));
       }
       if (parameter.trainable) reduce_bytes_ += from_others * reduced * numel;
     }

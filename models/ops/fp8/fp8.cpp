@@ -58,11 +58,10 @@ std::uint32_t amax_bits(const T* values, std::int64_t numel) {
 }
 
 void write_scale(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast) {
+  if (cast.has_known_scale) return;
   auto* values = scale.data_ptr<float>();
-  std::uint32_t amax = bits_of(values[1]);
-  if (!cast.has_known_scale) {
-    with_elements(x, [&](const auto* elements) { amax = amax_bits(elements, x.numel()); });
-  }
+  std::uint32_t amax = 0;
+  with_elements(x, [&](const auto* elements) { amax = amax_bits(elements, x.numel()); });
   values[0] = float_of(fp8::scale_of(amax, cast.format).factor);
   values[1] = float_of(amax);
 }
@@ -119,7 +118,6 @@ at::ScalarType fp8_scalar_type(Fp8Format format) {
 
 Fp8Copies fp8_cast(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast) {
   check(x, scale);
-  const at::Tensor values = x.contiguous();
   const auto options = x.options().dtype(fp8_scalar_type(cast.format));
   const std::int64_t padded = fp8_padded(x.size(0));
   Fp8Copies copies;
@@ -129,12 +127,16 @@ Fp8Copies fp8_cast(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
     copies.columns = x.is_cuda() ? at::empty({x.size(1), padded}, options)
                                  : at::zeros({x.size(1), padded}, options);
   }
-  if (x.is_cuda()) {
-    fp8_cast_cuda(values, scale, cast, copies);
-  } else {
-    cast_on_cpu(values, scale, cast, copies);
-  }
+  fp8_cast_into(x, scale, cast, copies);
   return copies;
+}
+
+void fp8_cast_into(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast,
+                   const Fp8Copies& copies) {
+  check(x, scale);
+  const at::Tensor values = x.contiguous();
+  if (x.is_cuda()) return fp8_cast_cuda(values, scale, cast, copies);
+  cast_on_cpu(values, scale, cast, copies);
 }
 
 void check_fp8_device(at::Device device) {

@@ -23,9 +23,10 @@ at::Tensor make_fp8_amax(const at::Tensor& x);
 
 struct Fp8Cast {
   Fp8Format format = Fp8Format::kE4M3;
-  bool rows = false;             // makes Fp8Copies::rows
-  bool columns = false;          // makes Fp8Copies::columns
-  bool has_known_scale = false;  // amax is in `scale` already, from another cast of these values
+  bool rows = false;     // makes Fp8Copies::rows
+  bool columns = false;  // makes Fp8Copies::columns
+  // `scale` is there already, from another cast of these values to this format. Not written then.
+  bool has_known_scale = false;
   // make_fp8_amax() of x, that the kernel which wrote x has filled. Undefined: the cast finds it.
   at::Tensor amax = {};
 };
@@ -40,6 +41,12 @@ struct Fp8Copies {
 // of 16. Rows that are not contiguous, or begin within 16 bytes, are copied. Throws
 // Error(kInternal), which names shape and dtype, if x is another one.
 Fp8Copies fp8_cast(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast);
+
+// The same into memory of the caller: contiguous tensors of one byte an element. Ignores
+// Fp8Cast::rows and columns, and writes the copies that are defined. With a known scale it does not
+// write `scale`.
+void fp8_cast_into(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast,
+                   const Fp8Copies& copies);
 
 // Tensor cores read rows of whole 16 bytes.
 constexpr std::int64_t kFp8Alignment = 16;

@@ -45,7 +45,7 @@ void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
   Fp8CastArguments arguments;
   const at::Tensor values = fp8_aligned(x);
   arguments.values = values.const_data_ptr();
-  arguments.scale = scale.data_ptr<float>();
+  arguments.scale = cast.has_known_scale ? nullptr : scale.data_ptr<float>();
   arguments.rows = codes_or_null(copies.rows);
   arguments.columns = codes_or_null(copies.columns);
   arguments.num_rows = x.size(0);
@@ -55,7 +55,7 @@ void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
   arguments.format = cast.format;
   Fp8FoundAmax amax;
   if (cast.has_known_scale) {
-    arguments.amax = {reinterpret_cast<const std::uint32_t*>(arguments.scale + 1), 1};
+    arguments.amax = {reinterpret_cast<const std::uint32_t*>(scale.const_data_ptr<float>() + 1), 1};
   } else {
     amax = find_fp8_amax(values, cast.amax, stream);
     arguments.amax = amax.partials;

@@ -32,7 +32,7 @@ void launch_fp8_amax(const Fp8AmaxArguments& arguments, void* stream);
 struct Fp8CastArguments {
   const void* values = nullptr;  // [num_rows, num_columns], 16-byte aligned
   Fp8AmaxPartials amax;
-  float* scale = nullptr;           // [2]: factor and amax
+  float* scale = nullptr;           // [2]: factor and amax; null: known already
   std::uint8_t* rows = nullptr;     // [num_rows, num_columns], or null
   std::uint8_t* columns = nullptr;  // [num_columns, padded_rows], or null
   std::int64_t num_rows = 0;        // at least 1

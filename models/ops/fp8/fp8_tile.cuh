@@ -109,14 +109,15 @@ inline __device__ void transpose(std::uint32_t (&words)[4]) {
   words[3] = __byte_perm(high01, high23, 0x7632);
 }
 
-// The multiplier of a tensor with this amax. One block of the grid writes `scale`: factor and amax.
+// The multiplier of a tensor with this amax. One block of the grid writes `scale`, factor and amax,
+// unless it is null.
 inline __device__ float find_multiplier(const Fp8AmaxPartials& amax, Fp8Format format,
                                         float* scale) {
   std::uint32_t bits = 0;
   for (int i = threadIdx.x; i < amax.count; i += kThreads) bits = max(bits, amax.bits[i]);
   bits = block_max(bits);
   const fp8::ScaleBits found = fp8::scale_of(bits, format);
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+  if (scale != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
     scale[0] = __uint_as_float(found.factor);
     scale[1] = __uint_as_float(bits);
   }

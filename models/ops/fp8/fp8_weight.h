@@ -17,7 +17,18 @@ inline constexpr std::int64_t kFp8ScaleStride = 4;
 // do not fit.
 void fp8_weight_scales(const at::Tensor& amax, const at::Tensor& scales);
 
-// On CUDA tensors. The function above calls it; no_cuda_fp8.cpp has it in a build without CUDA.
+// Writes the codes of a part of a weight in e4m3, with its known scale, float32 [2], which it does
+// not write. `values` is contiguous 1-D [n], float32 or bfloat16, and n a multiple of 256. `codes`
+// [n] has one byte an element.
+void fp8_encode(const at::Tensor& values, const at::Tensor& scale, const at::Tensor& codes);
+
+// Codes [M, K] to [K, M], for the product that sums over M. Both are multiples of 16. Bytes an
+// element: 1 read and 1 written.
+at::Tensor fp8_transpose(const at::Tensor& codes);
+
+// On CUDA tensors. The functions above call these; no_cuda_fp8.cpp has them in a build without
+// CUDA. `columns` is allocated.
 void fp8_weight_scales_cuda(const at::Tensor& amax, const at::Tensor& scales);
+void fp8_transpose_cuda(const at::Tensor& codes, const at::Tensor& columns);
 
 }  // namespace packtrain

@@ -135,7 +135,7 @@ TEST(UnitTable, PartsHaveOneEncodingEachAndTrainableOnesAreFirst) {
   EXPECT_EQ(trained.trainable_shard_numel(), 2 * 2048);
   EXPECT_EQ(frozen.trainable_parts().size(), 1U);
   EXPECT_EQ(frozen.trainable_numel(), 2 * 2048);
-  EXPECT_EQ(frozen.size_bytes(), 2 * 2048 * (2 + 4));
+  EXPECT_EQ(frozen.gathered_bytes(), 2 * 2048 * (2 + 4));
 }
 
 TEST(UnitTable, NumbersTheScalesOfTrainedWeightsFirst) {
@@ -161,6 +161,46 @@ TEST(UnitTable, NumbersTheScalesOfTrainedWeightsFirst) {
                                                  {"layer2.bias", -1},
                                                  {"layer2.weight", 1},
                                                  {"last.weight", -1}}));
+}
+
+TEST(UnitTable, WeightsInFp8AreAPartOfTheirOwnOfOneByteAnElement) {
+  ToyOptions toy = kMixed;
+  toy.in_fp8 = true;
+  toy.hidden = 64;
+  for (const ParameterEncoding encoding :
+       {ParameterEncoding{}, ParameterEncoding{DataType::kBFloat16}}) {
+    toy.layer_encoding = encoding;
+    const UnitTable table = make_unit_table(make_toy_blocks(toy), 2);
+    for (const std::size_t u : {1U, 2U}) {  // trained and frozen
+      const Unit& unit = table.units[u];
+      ASSERT_EQ(unit.parts.size(), 2U);
+      EXPECT_TRUE(unit.gathers_codes());
+      for (const UnitPart& part : unit.parts) {
+        const Segment& segment = part.layout.segments.front();
+        EXPECT_EQ(part.layout.gathers_codes(), segment.spec.in_fp8) << segment.spec.name;
+      }
+      // Each rank has 4096 bytes of 64 x 64 codes, and of a bias in float32.
+      EXPECT_EQ(unit.gathered_bytes(), 2 * 4096 + 2 * 2048 * 4);
+    }
+    EXPECT_FALSE(table.units[0].gathers_codes());
+  }
+}
+
+TEST(FlatLayout, APartOfAWeightInFp8IsWholeRowsOf256Elements) {
+  std::vector<ParameterSpec> specs = {{"a", {48, 16}}, {"b", {16, 16}}, {"c", {112, 144}}};
+  for (ParameterSpec& spec : specs) spec.in_fp8 = true;
+  for (const int ranks : {1, 2, 3, 7}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    EXPECT_EQ(layout.gathered_bytes(), layout.numel);
+    EXPECT_EQ(layout.shard_numel % 4096, 0);
+    for (const Segment& segment : layout.segments) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const OwnedRange owned = owned_range(layout, segment, rank);
+        EXPECT_EQ(owned.numel % 256, 0) << segment.spec.name;
+        EXPECT_EQ(owned.shard_begin % 256, 0) << segment.spec.name;
+      }
+    }
+  }
 }
 
 TEST(UnitTable, AnEncodedWeightHasNoScale) {

@@ -125,6 +125,7 @@ class SumBlock : public ToyBlock {
 }  // namespace
 
 at::Tensor rounded_to_fp8(const Parameter& weight) {
+  if (weight.fp8_codes.defined()) return weight.fp8_codes.to(at::kFloat).mul(weight.fp8_scale[0]);
   const at::Tensor scale = fp8_weight_scale(weight, weight.value);
   const Fp8Copies copies =
       fp8_cast(weight.value, scale, {.rows = true, .has_known_scale = weight.fp8_scale.defined()});

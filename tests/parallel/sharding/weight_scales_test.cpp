@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "models/ops/fp8/fp8.h"
 #include "tests/parallel/sharding/sharded_model_harness.h"
@@ -92,6 +93,23 @@ TEST(WeightScales, OfASkippedUpdateStay) {
   model.parameters().begin_update(at::full({}, 1, at::kByte));
   model.parameters().end_update();
   EXPECT_TRUE(model.parameters().scales().amax().equal(before));
+}
+
+TEST(WeightScales, GathersSendCodesOfTheLatestWeights) {
+  Harness gathering(kToy, {.check_gathers = true}, 200);
+  Harness whole(kToy, {}, 0, /*shard_size=*/1);
+  std::vector<DeviceBatch> batches = {toy_batch(world->rank(), 0, kToy.hidden)};
+  for (const double factor : {1.0, 3.7, 1e-4, 60.0}) {
+    std::vector<double> losses;
+    for (Harness* harness : {&gathering, &whole}) {
+      const at::NoGradGuard no_grad;
+      ShardedModel& model = harness->model();
+      for (const ShardView& shard : model.parameters().shards()) shard.weight.mul_(factor);
+      model.parameters().weights_changed();
+      losses.push_back(model.train(batches).item<double>());
+    }
+    EXPECT_EQ(losses[0], losses[1]) << factor;
+  }
 }
 
 TEST(WeightScales, OfAModelWithoutSuchWeightsAreNone) {

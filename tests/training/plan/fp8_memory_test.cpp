@@ -1,0 +1,87 @@
+// Weights that are gathered as 8-bit codes in the memory plan, against what a rank allocates.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "models/decoder/decoder.h"
+#include "parallel/communicators/forwarding_communicator.h"
+#include "parallel/communicators/world.h"
+#include "parallel/sharding/sharded_model.h"
+#include "tests/training/small_decoder.h"
+#include "training/plan/memory_plan.h"
+#include "training/setup/model_source.h"
+#include "training/setup/run_device.h"
+
+namespace packtrain::fp8_memory_test {
+namespace {
+
+constexpr int kRanks = 2;
+
+// Allocates as one of two ranks does. There is no other, so no collective can run.
+class RankOfTwo final : public ForwardingCommunicator {
+ public:
+  explicit RankOfTwo(World& world) : ForwardingCommunicator(world.connect(Backend::kLocal)) {}
+  int size() const override { return kRanks; }
+};
+
+DecoderConfig decoder_of(bool in_fp8) {
+  DecoderConfig decoder = small_decoder();
+  if (in_fp8) decoder.linear.products = Fp8Products::kAll;
+  return decoder;
+}
+
+Config config_of(int zero_stage) {
+  Config config;
+  config.precision.reduce = Precision::kBFloat16;
+  config.parallel.zero_stage = zero_stage;
+  return config;
+}
+
+std::int64_t bytes_of(const Config& config, bool in_fp8, std::string_view name) {
+  const MemoryPlan plan =
+      MemoryPlanner(config, decoder_of(in_fp8), {DeviceKind::kCpu, kRanks}).plan({.num_rows = 128});
+  for (const MemoryEntry& entry : plan.allocated) {
+    if (entry.name == name) return entry.bytes;
+  }
+  return 0;
+}
+
+std::int64_t allocated_bytes(const Config& config, bool in_fp8) {
+  const auto device = make_cpu_device({});
+  const auto world = join_world();
+  const DecoderConfig decoder = decoder_of(in_fp8);
+  ShardedModel model(make_decoder(decoder, decoder_options(config, decoder)), *device,
+                     {std::make_unique<RankOfTwo>(*world), std::make_unique<RankOfTwo>(*world)},
+                     sharding_options(config));
+  return model.parameters().communication_bytes();
+}
+
+TEST(Fp8Memory, IsWhatAModelAllocates) {
+  for (const int stage : {2, 3}) {
+    const Config config = config_of(stage);
+    std::int64_t planned = 0;
+    for (const char* name :
+         {"weights", "gather slots", "codes sent", "gradient slots", "reduce output", "gradient"}) {
+      planned += bytes_of(config, /*in_fp8=*/true, name);
+    }
+    const auto found = static_cast<double>(allocated_bytes(config, /*in_fp8=*/true));
+    EXPECT_NEAR(static_cast<double>(planned), found, 0.01 * found) << "stage " << stage;
+  }
+}
+
+TEST(Fp8Memory, OfGatheredLayersIsAboutHalfOfThatWithoutIt) {
+  const Config stage2 = config_of(2);
+  const Config stage3 = config_of(3);
+  // Embedding, head and norms stay in bfloat16, and are the same in both differences.
+  const auto layers = [&](bool in_fp8) {
+    return static_cast<double>(bytes_of(stage2, in_fp8, "gather slots") -
+                               bytes_of(stage3, in_fp8, "gather slots"));
+  };
+  EXPECT_NEAR(layers(true) / layers(false), 0.5, 0.1);
+  EXPECT_GT(bytes_of(stage3, true, "codes sent"), 0);
+  EXPECT_EQ(bytes_of(stage3, false, "codes sent"), 0);
+}
+
+}  // namespace
+}  // namespace packtrain::fp8_memory_test
