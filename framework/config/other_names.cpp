@@ -193,8 +193,7 @@ const OtherWay kOtherWays[] = {
       "swa_*", "z_loss", "mup", "use_mup", "mixup", "layerdrop", "lisa_*"},
      "Not supported: leave the key out. The loss is cross-entropy of the tokens that have a label; "
      "weights are not averaged."},
-    {{"fp8", "fp8_*", "mxfp8", "nvfp4"},
-     "precision.linear: fp8_tensor or fp8_block (docs/precision.md)."},
+    {{"fp8", "fp8_*", "mxfp8", "nvfp4"}, "precision.linear: fp8_tensor (docs/precision.md)."},
     {{"grpo", "dapo", "gspo", "ppo", "num_generations", "reward_funcs", "reward_model",
       "reward_model_*", "vllm_*", "use_vllm", "max_completion_length"},
      "objective.kind: policy trains on rollouts of a file, with advantages or rewards; packtrain "

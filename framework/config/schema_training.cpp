@@ -178,19 +178,18 @@ std::vector<Field> fields_of(PrecisionSection& s) {
              {{"bf16", LinearProducts::kBFloat16},
               {"fp8_tensor", LinearProducts::kFp8Tensor},
               {"fp8_block", LinearProducts::kFp8Block}})
-          .means("What the products of linear layers read: `bf16`, numbers of precision.compute; "
-                 "`fp8_tensor`, 8-bit floats with a scale for each tensor, found for each product; "
-                 "`fp8_block`, with a scale for each 128 numbers (Hopper only). "
-                 "Embedding, head, norms, router, experts and attention keep "
+          .means("What the products of linear layers read. `bf16`: numbers of precision.compute. "
+                 "`fp8_tensor`: 8-bit floats with a scale for each tensor, found for each product. "
+                 "`fp8_block`: the same with a scale for each 128 numbers, on Hopper. "
+                 "Embedding, head, norms, router and attention keep "
                  "precision.compute."),
       choice("precision.weight_gradient", s.weight_gradient,
              {{"bf16", WeightGradientProducts::kBFloat16},
               {"fp8", WeightGradientProducts::kFp8},
               {"fp8_block", WeightGradientProducts::kFp8Block}})
-          .means("The same for the product that gives a weight's gradient: `fp8`, with a scale for "
-                 "each tensor; `fp8_block`, with a scale for each 128 tokens of a feature. Except "
-                 "with `bf16` the inputs of linear layers are saved for it in 8 bits instead of "
-                 "16."),
+          .means("The same for the product that gives a weight's gradient. `fp8`: with a scale for "
+                 "each tensor. `fp8_block`: with a scale for each 128 tokens of a feature. Except "
+                 "with `bf16` the inputs of linear layers are saved for it in 8 bits."),
       text_list("precision.keep_bf16", s.keep_bf16)
           .means("Weights of linear layers whose products are not in 8 bits, with the names that "
                  "`packtrain verify` prints. `*` matches any text."),

@@ -1,7 +1,7 @@
-// These kernels are bound by memory. One pass reads the numbers: a tile of 128 x 128 has all that
-// share a scale. fp8_tile.cuh has how a cast lays out its work. Eight threads of a warp have a row
-// of the tile, so that three exchanges give its amax. A warp finds the amax of a column in its 16
-// rows by exchanges, and the block that of the eight warps in shared memory.
+// These kernels are bound by memory. One pass reads the numbers, because a tile has all that share
+// a scale. fp8_tile.cuh has how a cast lays out its work. Eight threads of a warp have a row of the
+// tile, so that three exchanges give its amax. A warp finds the amax of a column in its 16 rows by
+// exchanges, and the block that of the eight warps in shared memory.
 #include "framework/device/cuda/check.h"
 #include "models/ops/fp8/fp8_block_launch.h"
 #include "models/ops/fp8/fp8_tile.cuh"
@@ -100,9 +100,10 @@ __device__ void cast_rows(const ThreadPart<T>& part, const Fp8BlockCastArguments
   }
 }
 
+// Zeros, and not zeros times NaN, after the last row.
 template <typename T>
 __device__ void encode_by_groups(const ThreadPart<T>& part, const float* multipliers,
-                                 std::uint32_t (&codes)[kThreadRows][4]) {
+                                 std::int64_t num_rows, std::uint32_t (&codes)[kThreadRows][4]) {
   float of_thread[kThreadColumns];
   const int column_group = place_of(static_cast<int>(threadIdx.x)).column_group;
 #pragma unroll
@@ -111,8 +112,9 @@ __device__ void encode_by_groups(const ThreadPart<T>& part, const float* multipl
   }
 #pragma unroll
   for (int r = 0; r < kThreadRows; ++r) {
-    part.rows[r].template encode_columns<Fp8Format::kE4M3>([&](int i) { return of_thread[i]; },
-                                                           codes[r]);
+    const bool exists = part.row + r < num_rows;
+    part.rows[r].template encode_columns<Fp8Format::kE4M3>(
+        [&](int i) { return exists ? of_thread[i] : 1.0F; }, codes[r]);
   }
 }
 
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(kThreads) fp8_group_cast_kernel(const Fp8Block
     std::uint32_t codes[kThreadRows][4];
     if constexpr (kColumns == ColumnScales::kGroups) {
       find_column_scales(part, origin, a, tile, multipliers);
-      encode_by_groups(part, multipliers, codes);
+      encode_by_groups(part, multipliers, a.num_rows, codes);
     } else {
       constexpr Fp8Format kFormat =
           kColumns == ColumnScales::kTensorE4m3 ? Fp8Format::kE4M3 : Fp8Format::kE5M2;

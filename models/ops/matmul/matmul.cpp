@@ -173,7 +173,7 @@ at::Tensor decoded_blocks(const Fp8Operand& operand) {
   } else {
     scales = scales.repeat_interleave(kFp8BlockSize, 0).narrow(0, 0, codes.size(0));
   }
-  return codes * scales.repeat_interleave(kFp8BlockSize, 1).narrow(1, 0, codes.size(1));
+  return codes.mul(scales.repeat_interleave(kFp8BlockSize, 1).narrow(1, 0, codes.size(1)));
 }
 
 // The scales are powers of two, so that they round nothing.
