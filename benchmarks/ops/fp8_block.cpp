@@ -12,8 +12,8 @@ namespace packtrain {
 namespace {
 
 // x [rows, columns] is read once.
-void add_cast(OpBenchmarks& benchmarks, const std::string& name, std::int64_t columns,
-              const Fp8GroupCast& cast) {
+void add_group_cast(OpBenchmarks& benchmarks, const std::string& name, std::int64_t columns,
+                    const Fp8GroupCast& cast) {
   constexpr std::int64_t kRows = 16384;
   const int num_copies = (cast.rows ? 1 : 0) + (cast.columns == Fp8ColumnScales::kNone ? 0 : 1);
   benchmarks.push_back({.name = "fp8 block cast, " + name,
@@ -27,7 +27,7 @@ void add_cast(OpBenchmarks& benchmarks, const std::string& name, std::int64_t co
                         }});
 }
 
-void add_weight_cast(OpBenchmarks& benchmarks, bool transposed) {
+void add_block_weight_cast(OpBenchmarks& benchmarks, bool transposed) {
   constexpr std::int64_t kRows = 28672;
   constexpr std::int64_t kColumns = 4096;
   benchmarks.push_back(
@@ -45,8 +45,8 @@ Fp8Operand rows_of(std::int64_t rows, std::int64_t inner) {
 }
 
 // With tokens summed both operands have groups, otherwise the weight has blocks.
-void add_product(OpBenchmarks& benchmarks, const std::string& name, std::int64_t rows,
-                 std::int64_t columns, std::int64_t inner, bool sums_tokens) {
+void add_block_product(OpBenchmarks& benchmarks, const std::string& name, std::int64_t rows,
+                       std::int64_t columns, std::int64_t inner, bool sums_tokens) {
   benchmarks.push_back(
       {.name = "fp8 block product, " + name,
        .shape = shape_text({rows, columns, inner}),
@@ -89,7 +89,8 @@ Call block_layer(std::int64_t tokens, std::int64_t out, std::int64_t in, Fp8Colu
   });
 }
 
-void add_layer(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t out, std::int64_t in) {
+void add_block_layer(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t out,
+                     std::int64_t in) {
   benchmarks.push_back(
       {.name = "fp8 block linear forward and backward",
        .shape = shape_text({tokens, out, in}),
@@ -103,23 +104,24 @@ void add_layer(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t out, 
 
 void add_fp8_blocks(OpBenchmarks& benchmarks) {
   for (const std::int64_t columns : {4096, 28672}) {
-    add_cast(benchmarks, "rows", columns, {.rows = true});
-    add_cast(benchmarks, "both", columns, {.rows = true, .columns = Fp8ColumnScales::kGroups});
-    add_cast(benchmarks, "columns with one scale", columns,
-             {.rows = true, .columns = Fp8ColumnScales::kTensor});
-    add_cast(benchmarks, "columns", columns, {.columns = Fp8ColumnScales::kGroups});
+    add_group_cast(benchmarks, "rows", columns, {.rows = true});
+    add_group_cast(benchmarks, "both", columns,
+                   {.rows = true, .columns = Fp8ColumnScales::kGroups});
+    add_group_cast(benchmarks, "columns with one scale", columns,
+                   {.rows = true, .columns = Fp8ColumnScales::kTensor});
+    add_group_cast(benchmarks, "columns", columns, {.columns = Fp8ColumnScales::kGroups});
   }
-  add_weight_cast(benchmarks, false);
-  add_weight_cast(benchmarks, true);
+  add_block_weight_cast(benchmarks, false);
+  add_block_weight_cast(benchmarks, true);
   constexpr std::int64_t kTokens = 16384;
   for (const auto& [out, in] : {std::pair<std::int64_t, std::int64_t>{28672, 4096},
                                 {4096, 14336},
                                 {6144, 4096},
                                 {4096, 4096}}) {
-    add_product(benchmarks, "forward", kTokens, out, in, false);
-    add_product(benchmarks, "d x", kTokens, in, out, false);
-    add_product(benchmarks, "d weight", out, in, kTokens, true);
-    add_layer(benchmarks, kTokens, out, in);
+    add_block_product(benchmarks, "forward", kTokens, out, in, false);
+    add_block_product(benchmarks, "d x", kTokens, in, out, false);
+    add_block_product(benchmarks, "d weight", out, in, kTokens, true);
+    add_block_layer(benchmarks, kTokens, out, in);
   }
 }
 

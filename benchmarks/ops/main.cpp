@@ -36,6 +36,7 @@ OpBenchmarks all_benchmarks() {
   add_linears(benchmarks);
   add_fp8(benchmarks);
   add_fp8_blocks(benchmarks);
+  add_fp8_experts(benchmarks);
   add_heads(benchmarks);
   return benchmarks;
 }

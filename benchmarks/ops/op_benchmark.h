@@ -38,6 +38,7 @@ void add_embeddings(OpBenchmarks& benchmarks);
 void add_encodings(OpBenchmarks& benchmarks);
 void add_fp8(OpBenchmarks& benchmarks);
 void add_fp8_blocks(OpBenchmarks& benchmarks);
+void add_fp8_experts(OpBenchmarks& benchmarks);
 void add_heads(OpBenchmarks& benchmarks);
 void add_optimizers(OpBenchmarks& benchmarks);
 

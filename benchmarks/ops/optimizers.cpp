@@ -17,7 +17,7 @@ struct AdamWDtypes {
   at::ScalarType moments;
 };
 
-at::TensorOptions on_gpu(at::ScalarType dtype) {
+at::TensorOptions options_on_gpu(at::ScalarType dtype) {
   return at::TensorOptions(dtype).device(at::kCUDA, 0);
 }
 
@@ -30,9 +30,9 @@ double bytes_an_element(const AdamWDtypes& dtypes) {
 AdamWTensors make_tensors(const AdamWDtypes& dtypes, std::int64_t numel) {
   return {.master = random_numbers({numel}, at::kFloat),
           .grad = random_numbers({numel}, dtypes.grad),
-          .exp_avg = at::zeros({numel}, on_gpu(dtypes.moments)),
-          .exp_avg_sq = at::zeros({numel}, on_gpu(dtypes.moments)),
-          .weight = at::zeros({numel}, on_gpu(at::kBFloat16))};
+          .exp_avg = at::zeros({numel}, options_on_gpu(dtypes.moments)),
+          .exp_avg_sq = at::zeros({numel}, options_on_gpu(dtypes.moments)),
+          .weight = at::zeros({numel}, options_on_gpu(at::kBFloat16))};
 }
 
 void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
@@ -42,8 +42,8 @@ void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t
                         .make = [=] {
                           return [tensors = make_tensors(dtypes, numel),
                                   ranges = std::array{ShardRange{.numel = numel}},
-                                  clip_factor = at::ones({}, on_gpu(at::kFloat)),
-                                  skip = at::zeros({}, on_gpu(at::kByte))] {
+                                  clip_factor = at::ones({}, options_on_gpu(at::kFloat)),
+                                  skip = at::zeros({}, options_on_gpu(at::kByte))] {
                             const AdamWOptions options = {.learning_rate = 1e-5};
                             adamw(tensors, ranges, options, clip_factor, skip);
                           };
@@ -80,7 +80,8 @@ void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64
        .shape = shape_text({numel}),
        .bytes = static_cast<double>(at::elementSize(dtype)) * static_cast<double>(numel),
        .make = [=] {
-         return [grad = random_numbers({numel}, dtype), loss = at::ones({}, on_gpu(at::kFloat))] {
+         return [grad = random_numbers({numel}, dtype),
+                 loss = at::ones({}, options_on_gpu(at::kFloat))] {
            step_scalars(step_sums(squared_norm_partials(grad), loss, {}, {}), 1.0);
          };
        }});
@@ -95,7 +96,7 @@ void add_step_end(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int6
                         .make = [=] {
                           return [tensors = make_tensors(dtypes, numel),
                                   ranges = std::array{ShardRange{.numel = numel}},
-                                  loss = at::ones({}, on_gpu(at::kFloat))] {
+                                  loss = at::ones({}, options_on_gpu(at::kFloat))] {
                             const at::Tensor sums =
                                 step_sums(squared_norm_partials(tensors.grad), loss, {}, {});
                             const StepScalars scalars = step_scalars(sums, 1.0);

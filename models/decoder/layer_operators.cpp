@@ -96,6 +96,14 @@ Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> resi
   options.trained = config_.is_trained(experts_name + "gate_up.weight");
   options.up_lora = config_.lora_of(experts_name + "gate_up.weight");
   options.down_lora = config_.lora_of(experts_name + "down.weight");
+  const std::int64_t inner = config_.experts.intermediate_size;
+  options.up_in_fp8 = options.up_lora == nullptr &&
+                      config_.linear.takes_experts(experts_name + "gate_up.weight",
+                                                   config_.activation.gated ? 2 * inner : inner,
+                                                   config_.hidden_size);
+  options.down_in_fp8 =
+      options.down_lora == nullptr &&
+      config_.linear.takes_experts(experts_name + "down.weight", config_.hidden_size, inner);
   const ExpertsParameters parameters = declare_experts(tape, "mlp", config_.hidden_size, options);
   if (config_.experts.shared_intermediate_size > 0) residual = shared_expert(tape, x, residual);
   return experts(tape, "mlp", x, parameters, options, residual);

@@ -24,6 +24,20 @@ void check_patterns(const std::vector<std::string>& patterns,
   }
 }
 
+void add_experts(LinearWeights& weights, const LinearPrecision& linear, const ParameterSpec& spec) {
+  const std::int64_t out = spec.shape[1];
+  const std::int64_t in = spec.shape[2];
+  if (linear.takes_experts(spec.name, out, in)) {
+    weights.experts_in_fp8.push_back(spec.name);
+  } else if (linear.keeps(spec.name)) {
+    weights.kept.push_back(spec.name);
+  } else if (!fp8_takes(out, in)) {
+    weights.odd.push_back(spec.name);
+  } else {
+    weights.experts.push_back(spec.name);
+  }
+}
+
 }  // namespace
 
 LinearWeights linear_weights(const DecoderConfig& config) {
@@ -33,7 +47,8 @@ LinearWeights linear_weights(const DecoderConfig& config) {
     for (const ParameterSpec& spec : layer_parameters(config, layer)) {
       if (!spec.decodable) continue;
       if (spec.shape.size() != 2) {
-        weights.experts.push_back(spec.name);
+        add_experts(weights, config.linear, spec);
+        names.push_back(spec.name);
         continue;
       }
       names.push_back(spec.name);

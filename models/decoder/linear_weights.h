@@ -9,10 +9,12 @@
 namespace packtrain {
 
 struct LinearWeights {
-  std::vector<std::string> in_fp8;   // names
-  std::vector<std::string> kept;     // that a pattern of LinearPrecision::keep names
-  std::vector<std::string> odd;      // whose sizes are not multiples of 16
-  std::vector<std::string> experts;  // of all experts of a layer, never in 8 bits
+  std::vector<std::string> in_fp8;  // names
+  std::vector<std::string> kept;    // that a pattern of LinearPrecision::keep names
+  std::vector<std::string> odd;     // whose sizes are not multiples of 16
+  // Each is the weight of all experts of a layer. Its gradient is not in 8 bits.
+  std::vector<std::string> experts_in_fp8;
+  std::vector<std::string> experts;  // not in 8 bits
 };
 
 // Throws Error(kConfig) when a pattern of LinearPrecision::keep matches no weight.

@@ -18,4 +18,9 @@ Fp8Products LinearPrecision::of(const std::string& weight, std::int64_t out,
   return takes ? products : Fp8Products::kNone;
 }
 
+bool LinearPrecision::takes_experts(const std::string& weight, std::int64_t out,
+                                    std::int64_t in) const {
+  return recipe == Fp8Recipe::kTensor && of(weight, out, in) != Fp8Products::kNone;
+}
+
 }  // namespace packtrain

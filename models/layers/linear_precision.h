@@ -34,6 +34,9 @@ struct LinearPrecision {
 
   // Of a weight [out, in] with this name: layers.0.mlp.down.weight.
   Fp8Products of(const std::string& weight, std::int64_t out, std::int64_t in) const;
+  // True if the products with these weights [E, out, in] of experts have 8-bit operands. The
+  // gradients of the weights do not.
+  bool takes_experts(const std::string& weight, std::int64_t out, std::int64_t in) const;
   // True if a pattern of `keep` names the weight.
   bool keeps(const std::string& weight) const;
 

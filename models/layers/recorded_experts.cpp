@@ -1,96 +1,18 @@
 #include "models/layers/recorded_experts.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
-#include "models/layers/routing_statistics.h"
+#include "models/layers/recorded_router.h"
 #include "models/ops/experts/expert_linear.h"
 #include "models/ops/experts/grouped_glu_gemm.h"
-#include "models/ops/linear/linear.h"
 #include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
-
-// Recorded values of a routing.
-struct RoutedValues {
-  Value weights;
-  Value choice;         // experts
-  Value probabilities;  // without elements where not needed, as the logits
-  Value logits;
-  Value order;  // permuted rows
-  Value ends;
-
-  Routing routing(OperatorContext& run) const {
-    return {run.get(weights), run.get(choice), run.get(probabilities), run.get(logits)};
-  }
-  TokenPermutation sorted(OperatorContext& run) const { return {run.get(order), run.get(ends)}; }
-};
-
-RoutedValues routed_values(OperatorTape& tape, const std::string& name, std::int64_t num_rows,
-                           const ExpertsConfig& config) {
-  const auto number = [&](const char* what, std::int64_t rows, std::int64_t width,
-                          c10::ScalarType dtype) {
-    return tape.value(ValueKind::kStatistics, name + what, {rows, width, dtype});
-  };
-  const std::int64_t chosen = config.experts_per_token;
-  const RoutingOptions how = routing_options(config);
-  return {
-      number(".router.weights", num_rows, chosen, c10::kFloat),
-      number(".router.experts", num_rows, chosen, c10::kInt),
-      number(".router.probabilities", num_rows, how.reads_probabilities() ? config.num_experts : 0,
-             c10::kFloat),
-      number(".router.logits", num_rows, how.reads_logits() ? config.num_experts : 0, c10::kFloat),
-      number(".order", num_rows, chosen, c10::kInt),
-      number(".order.ends", 1, config.num_experts, c10::kInt)};
-}
-
-RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
-                           const ExpertsParameters& parameters, const ExpertsOptions& options) {
-  const ValueShape in = tape.shape(x);
-  const RoutedValues routed = routed_values(tape, name, in.num_rows, options.experts);
-  const RoutingOptions how = routing_options(options.experts);
-  const bool all_rows = in.num_rows == tape.num_rows();
-  Operator step;
-  step.inputs = {x};
-  step.outputs = {routed.weights, routed.choice, routed.probabilities,
-                  routed.logits,  routed.order,  routed.ends};
-  step.needs = {x, routed.weights, routed.choice, routed.probabilities, routed.logits};
-  MultiplyAdds& sums = step.multiply_adds;
-  (options.router_trained ? sums.of_rows : sums.of_frozen_rows) =
-      in.numel() * options.experts.num_experts;
-  step.forward = [=](OperatorContext& run) {
-    const RouterWeights router{run.parameter(parameters.router), run.find(parameters.router_bias),
-                               run.find(parameters.choice_bias)};
-    Routing routing = route(run.get(x), router, how, run.options().gemm_timing);
-    write_routing(run.batch(), routing, options.experts, options.layer, options.num_layers,
-                  all_rows);
-    TokenPermutation order = sort_tokens_by_expert(routing.experts, options.experts.num_experts);
-    run.set(routed.weights, std::move(routing.weights));
-    run.set(routed.choice, std::move(routing.experts));
-    run.set(routed.probabilities, std::move(routing.probabilities));
-    run.set(routed.logits, std::move(routing.logits));
-    run.set(routed.order, std::move(order.permuted_rows));
-    run.set(routed.ends, std::move(order.ends));
-  };
-  step.backward = [=](OperatorContext& run) {
-    const Parameter& router = run.parameter(parameters.router);
-    const Parameter* bias = run.find(parameters.router_bias);
-    const at::Tensor grad =
-        routing_backward(run.gradient(routed.weights), auxiliary_gradient(run.batch()),
-                         routed.routing(run), options.experts.num_experts, how)
-            .to(router.value.scalar_type());
-    const GemmTiming& timing = run.options().gemm_timing;
-    run.set_gradient(x, linear_backward_input(grad, router, timing, run.gradient(x)));
-    run.when_available(x, [=, &router, &timing](const at::Tensor& rows) {
-      linear_backward_weight(grad, rows, router, bias, timing);
-    });
-  };
-  tape.record(std::move(step));
-  return routed;
-}
 
 // A projection of all experts.
 struct ProjectionIds {
@@ -99,6 +21,7 @@ struct ProjectionIds {
   LoraParameters lora;
   std::shared_ptr<const LoraModules> modules;  // of the low-rank update, or null
   bool trained = true;
+  std::int64_t num_codes = 0;  // of the weight in 8 bits, or 0
 
   std::int64_t rank() const { return modules == nullptr ? 0 : total_rank(*modules); }
   // Decodes the weight, whose value lasts until the next product of another weight. So call it
@@ -106,6 +29,7 @@ struct ProjectionIds {
   ExpertProjection of(const OperatorContext& run) const {
     decode_weight(run.parameter(weight));
     ExpertProjection projection{run.find(weight), run.find(bias), run.options().gemm_timing};
+    projection.in_fp8 = num_codes > 0;
     if (modules != nullptr && !run.batch().without_adapter) {
       projection.lora = {run.find(lora.a), run.find(lora.b.front()), modules->front().scale};
     }
@@ -122,6 +46,12 @@ struct ProjectionIds {
   BackwardBuffer low_ranks(const ValueShape& copies) const {
     return {"low ranks of the experts' update",
             2 * ValueShape{copies.num_rows, rank(), copies.dtype}.bytes()};
+  }
+  // 8-bit copies of the weight and of a gradient's rows, which exist before tensors of `later`
+  // bytes.
+  BackwardBuffer codes(std::int64_t num_rows_codes, std::int64_t later) const {
+    const std::int64_t bytes = num_codes == 0 ? 0 : num_codes + num_rows_codes;
+    return {"8-bit copies of the experts", std::max<std::int64_t>(0, bytes - later)};
   }
 };
 
@@ -153,16 +83,17 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
   step.forward = [=](OperatorContext& run) {
     const at::Tensor rows = run.get(x);
     const TokenPermutation order = routed.sorted(run);
-    ExpertsHidden made = dispatch_forward(rows, order, projection.of(run), activation);
+    ExpertsHidden made = dispatch_forward(rows, order, projection.of(run), activation, run.amax(x));
     run.set(hidden.u, std::move(made.u));
-    run.set(hidden.h, std::move(made.h));
+    run.set(hidden.h, std::move(made.h), std::move(made.h_amax));
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(hidden.u);
     const TokenPermutation order = routed.sorted(run);
     const ExpertProjection weights = projection.of(run);
     const at::Tensor low = dispatch_backward_low_rank(grad, order, weights);
-    run.set_gradient(x, dispatch_backward_input(grad, low, order, weights, run.gradient(x)));
+    run.set_gradient(x, dispatch_backward_input(grad, low, order, weights, run.gradient(x),
+                                                run.gradient_amax(hidden.u)));
     run.when_available(x, [=](const at::Tensor& rows) {
       dispatch_backward_weight(grad, low, rows, order, weights);
     });
@@ -174,6 +105,7 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
             {{"gradient of the experts' first projection", projected_bytes},
              {"experts' inputs, by expert", copies.bytes() + more},
              {"gradient of the MLP's input", in.bytes()},
+             projection.codes(num_copies * projected, in.bytes()),
              projection.low_ranks(copies)}};
   };
   tape.record(std::move(step));
@@ -184,14 +116,15 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
 BackwardMemory combine_memory(const ValueShape& u, const ValueShape& h, const ValueShape& copies,
                               const ProjectionIds& projection, const Activation& activation,
                               const MicroBatchShape& size) {
-  const bool keeps_gradient =
-      projection.rank() > 0 || grouped_glu_gemm_materializes_grad(
-                                   size.on_gpu, size.compute, activation, copies.width, h.width);
+  const bool keeps_gradient = projection.rank() > 0 || projection.num_codes > 0 ||
+                              grouped_glu_gemm_materializes_grad(size.on_gpu, size.compute,
+                                                                 activation, copies.width, h.width);
   return {"experts' second projection backward",
           {{"gradient of the experts' outputs, by expert", copies.bytes()},
            {"gradient of the experts' activation", keeps_gradient ? h.bytes() : 0},
            {"gradient of the experts' first projection", u.bytes()},
            {"experts' activation again", h.bytes()},
+           projection.codes(copies.numel(), u.bytes() + h.bytes()),
            projection.low_ranks(copies)}};
 }
 
@@ -214,7 +147,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
     const at::Tensor weights = run.get(routed.weights);
     const TokenPermutation order = routed.sorted(run);
     const at::Tensor added = run.get(residual);
-    run.set(y, combine_forward(h, weights, order, projection.of(run), added));
+    run.set(y, combine_forward(h, weights, order, projection.of(run), added, run.amax(hidden.h)));
   };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
@@ -225,7 +158,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
     const TokenPermutation order = routed.sorted(run);
     CombineGradients gradients =
         combine_backward(grad, u, weights, order, projection.of(run), activation);
-    run.set_gradient(hidden.u, std::move(gradients.u));
+    run.set_gradient(hidden.u, std::move(gradients.u), std::move(gradients.u_amax));
     run.set_gradient(routed.weights, std::move(gradients.weights));
   };
   step.memory = [=](const MicroBatchShape& size, const RecomputePolicy&) {
@@ -236,17 +169,6 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
 }
 
 }  // namespace
-
-RoutingOptions routing_options(const ExpertsConfig& config) {
-  return {.experts_per_row = config.experts_per_token,
-          .normalize = !config.softmax_first || config.normalize_weights,
-          .keep_probabilities = config.auxiliary_loss != 0,
-          .kind = config.router,
-          .num_groups = config.num_groups,
-          .groups_per_row = config.groups_per_token,
-          .weight_multiplier = config.weight_multiplier,
-          .mixer_epsilon = config.mixer_epsilon};
-}
 
 ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
                                   const ExpertsOptions& options) {
@@ -283,10 +205,15 @@ Value experts(OperatorTape& tape, const std::string& name, Value x,
               const ExpertsParameters& parameters, const ExpertsOptions& options,
               std::optional<Value> residual) {
   const RoutedValues routed = record_router(tape, name, x, parameters, options);
-  const ProjectionIds up{parameters.up, parameters.up_bias, parameters.up_lora, options.up_lora,
-                         options.trained};
-  const ProjectionIds down{parameters.down, parameters.down_bias, parameters.down_lora,
-                           options.down_lora, options.trained};
+  const std::int64_t width = tape.shape(x).width;
+  const std::int64_t inner = options.experts.intermediate_size;
+  const std::int64_t down_codes = options.experts.num_experts * inner * width;
+  const std::int64_t up_codes = options.activation.gated ? 2 * down_codes : down_codes;
+  const ProjectionIds up{parameters.up,   parameters.up_bias, parameters.up_lora,
+                         options.up_lora, options.trained,    options.up_in_fp8 ? up_codes : 0};
+  const ProjectionIds down{parameters.down,      parameters.down_bias,
+                           parameters.down_lora, options.down_lora,
+                           options.trained,      options.down_in_fp8 ? down_codes : 0};
   const HiddenValues hidden = record_dispatch(tape, name + ".experts", x, routed, up, options);
   return record_combine(tape, name + ".experts.down", hidden, tape.shape(x), routed, down,
                         options.activation, residual);

@@ -12,7 +12,6 @@
 #include "models/block/operator_tape.h"
 #include "models/layers/declared_parameters.h"
 #include "models/layers/decoder_config.h"
-#include "models/ops/experts/routing.h"
 
 namespace packtrain {
 
@@ -27,6 +26,10 @@ struct ExpertsOptions {
   // The low-rank updates of the projections, of one module each. Null: none.
   std::shared_ptr<const LoraModules> up_lora = nullptr;
   std::shared_ptr<const LoraModules> down_lora = nullptr;
+  // The products of rows have 8-bit operands, where there is no update
+  // (ops/experts/expert_linear.h).
+  bool up_in_fp8 = false;
+  bool down_in_fp8 = false;
 };
 
 struct ExpertsParameters {
@@ -40,8 +43,6 @@ struct ExpertsParameters {
   LoraParameters up_lora;  // empty without an update
   LoraParameters down_lora;
 };
-
-RoutingOptions routing_options(const ExpertsConfig& config);
 
 // For rows of `width` elements and E experts of width J, declares NAME.router.weight [E, width],
 // NAME.experts.gate_up.weight [E, 2 J, width] and NAME.experts.down.weight [E, width, J]. Each has

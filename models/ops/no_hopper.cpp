@@ -1,12 +1,22 @@
 // Replaces the kernels of Hopper in a build without sm_90a.
 #include "models/ops/attention/short/launch.h"
 #include "models/ops/cuda/not_built.h"
+#include "models/ops/experts/fp8_grouped_matmul.h"
 #include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/grouped_wgrad_cuda.h"
 #include "models/ops/linear/lora_cuda.h"
 #include "models/ops/nf4/nf4_gemm_cuda.h"
 
 namespace packtrain {
+
+bool has_fp8_grouped_matmul_cuda() {
+  return false;
+}
+
+void fp8_grouped_matmul_cuda(const at::Tensor& /*out*/, const Fp8Operand& /*left*/,
+                             const Fp8Matrices& /*right*/, const at::Tensor& /*ends*/) {
+  throw_cuda_not_built("fp8_grouped_matmul");
+}
 
 bool has_grouped_glu_gemm_cuda() {
   return false;

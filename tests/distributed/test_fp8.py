@@ -90,14 +90,20 @@ def test_the_log_names_what_stays_out(lab):
     assert f"{others}, because a size is not a multiple of 16: 1 (layers.1.mlp.down.weight)" in err, err
 
 
-def test_experts_stay_out_and_are_named(lab):
+def test_experts_multiply_in_8_bits_and_are_named(lab):
     experts = ("model.config={model_type: mixtral, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, "
                "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 512, num_local_experts: 4, "
                "num_experts_per_tok: 2, max_position_embeddings: 512, rms_norm_eps: 1.0e-6}")
     code, err = finish(lab, "fp8-experts", *SETTINGS, "run.max_steps=2", experts)
     assert code == 0, err
     assert "weights that multiply in 8-bit floats, their gradients too: 4" in err, err
-    assert "weights that multiply in precision.compute, because they are of experts: 4" in err, err
+    assert "weights of experts that multiply in 8-bit floats, their gradients in precision.compute: 4" in err, err
+    two_ranks = lab.run("fp8-experts-two", *SETTINGS, "run.max_steps=2", experts, ranks=2)
+    plain = lab.run("fp8-experts-plain", *SETTINGS, "run.max_steps=2", experts, "precision.keep_bf16=['*.experts.*']")
+    whole = lab.run("fp8-experts-one", *SETTINGS, "run.max_steps=2", experts)
+    numpy.testing.assert_allclose(losses(two_ranks), losses(whole), rtol=TOLERANCE)
+    numpy.testing.assert_allclose(losses(plain), losses(whole), rtol=1e-2)
+    assert losses(plain) != losses(whole)
 
 
 def test_a_step_that_is_not_finite_is_skipped(lab):

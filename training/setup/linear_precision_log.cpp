@@ -41,12 +41,12 @@ LinearPrecision linear_precision(const PrecisionSection& precision) {
 void prepare_linear_precision(const DecoderConfig& decoder, const Device& device) {
   if (decoder.linear.products == Fp8Products::kNone) return;
   const LinearWeights weights = linear_weights(decoder);
-  if (weights.in_fp8.empty()) {
+  if (weights.in_fp8.empty() && weights.experts_in_fp8.empty()) {
     throw Error(ErrorCategory::kConfig,
                 std::string("precision.linear is ") + name_of(decoder.linear.recipe) +
                     ", but no linear layer of the model can use it",
                 "Set precision.linear: bf16, or leave layers out of precision.keep_bf16. Sizes of "
-                "weights must be multiples of 16, and experts are not computed in 8 bits.");
+                "weights must be multiples of 16, and only fp8_tensor computes experts in 8 bits.");
   }
   if (decoder.linear.recipe == Fp8Recipe::kTensor) {
     check_fp8_device(tensor_device(device));
@@ -56,9 +56,15 @@ void prepare_linear_precision(const DecoderConfig& decoder, const Device& device
   log_info("precision.linear: weights that multiply in 8-bit floats{}: {}",
            decoder.linear.products == Fp8Products::kAll ? ", their gradients too" : "",
            weights.in_fp8.size());
+  if (!weights.experts_in_fp8.empty()) {
+    log_info(
+        "precision.linear: weights of experts that multiply in 8-bit floats, their gradients in "
+        "precision.compute: {}",
+        weights.experts_in_fp8.size());
+  }
   log_others(weights.kept, "as precision.keep_bf16 says");
   log_others(weights.odd, "because a size is not a multiple of 16");
-  log_others(weights.experts, "because they are of experts");
+  log_others(weights.experts, "because they are of experts and precision.linear is fp8_block");
 }
 
 }  // namespace packtrain

@@ -96,10 +96,11 @@ at::Tensor activation_forward(const at::Tensor& x, const Activation& activation,
 }
 
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                               const Activation& activation, const at::Tensor& recomputed_output) {
+                               const Activation& activation, const at::Tensor& recomputed_output,
+                               const at::Tensor& amax) {
   at::Tensor dx = at::empty_like(x, at::MemoryFormat::Contiguous);
   if (x.is_cuda()) {
-    activation_backward_cuda(grad_output, x, activation, dx, recomputed_output, {});
+    activation_backward_cuda(grad_output, x, activation, dx, recomputed_output, amax);
   } else {
     write_gradients(grad_output, x, activation, dx, recomputed_output);
   }

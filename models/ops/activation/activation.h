@@ -25,12 +25,14 @@ namespace packtrain {
 // Also writes the amax of y to `amax` (make_fp8_amax() in ops/fp8/fp8.h), when it is defined.
 at::Tensor activation_forward(const at::Tensor& x, const Activation& activation,
                               const at::Tensor& amax = {});
-// Returns dx. Writes y to `recomputed_output` [T, I] when it is defined.
+// Returns dx. Writes y to `recomputed_output` [T, I], and the amax of dx to `amax`, when they are
+// defined.
 at::Tensor activation_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                const Activation& activation,
-                               const at::Tensor& recomputed_output = {});
+                               const at::Tensor& recomputed_output = {},
+                               const at::Tensor& amax = {});
 // The same in the memory of its inputs, contiguous: dx replaces x. With `recomputes_output`, y
-// replaces grad_output. Also writes the amax of dx to `amax`, when it is defined.
+// replaces grad_output.
 void activation_backward_in_place(const at::Tensor& grad_output, const at::Tensor& x,
                                   const Activation& activation, bool recomputes_output,
                                   const at::Tensor& amax = {});

@@ -6,21 +6,27 @@
 #include <utility>
 
 #include "models/ops/activation/activation.h"
+#include "models/ops/experts/fp8_expert_product.h"
 #include "models/ops/experts/grouped_glu_gemm.h"
 #include "models/ops/experts/grouped_matmul.h"
 #include "models/ops/experts/permute.h"
+#include "models/ops/fp8/fp8.h"
 #include "models/ops/gradient.h"
 
 namespace packtrain {
 namespace {
 
+at::Tensor with_bias(at::Tensor y, const TokenPermutation& order,
+                     const ExpertProjection& projection) {
+  if (projection.bias == nullptr) return y;
+  return y.add_(projection.bias->value.index_select(0, experts_of(order)));
+}
+
 at::Tensor grouped_linear(const at::Tensor& rows, const TokenPermutation& order,
                           const ExpertProjection& projection) {
-  at::Tensor y =
-      grouped_matmul(rows, projection.weight->value.transpose(1, 2), order.ends, projection.timing);
-  if (projection.bias != nullptr) {
-    y.add_(projection.bias->value.index_select(0, experts_of(order)));
-  }
+  at::Tensor y = with_bias(
+      grouped_matmul(rows, projection.weight->value.transpose(1, 2), order.ends, projection.timing),
+      order, projection);
   if (projection.has_lora()) {
     add_expert_update(y, rows, order.ends, projection.lora, projection.timing);
   }
@@ -42,9 +48,15 @@ void write_bias_gradient(const ExpertProjection& projection, const at::Tensor& g
 GroupedGluGemmGradients activation_gradients(const at::Tensor& grad, const at::Tensor& u,
                                              const TokenPermutation& order,
                                              const ExpertProjection& projection,
-                                             const Activation& activation) {
+                                             const Activation& activation,
+                                             const at::Tensor& u_amax) {
   const at::Tensor& weight = projection.weight->value;
   const GemmTiming& timing = projection.timing;
+  if (projection.in_fp8) {
+    const at::Tensor dh =
+        fp8_expert_backward_input(grad, /*amax=*/{}, *projection.weight, order.ends, timing);
+    return grouped_glu_gradients(dh, u, activation, u_amax);
+  }
   if (!projection.has_lora()) {
     return grouped_glu_gemm_backward(grad, weight, u, order.ends, activation, timing);
   }
@@ -60,12 +72,21 @@ GroupedGluGemmGradients activation_gradients(const at::Tensor& grad, const at::T
 }  // namespace
 
 ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& order,
-                               const ExpertProjection& projection, const Activation& activation) {
+                               const ExpertProjection& projection, const Activation& activation,
+                               const at::Tensor& x_amax) {
+  if (projection.in_fp8) {
+    ExpertsHidden made;
+    made.u = with_bias(fp8_expert_forward(x, x_amax, *projection.weight, order, projection.timing),
+                       order, projection);
+    made.h_amax = make_fp8_amax(x);
+    made.h = activation_forward(made.u, activation, made.h_amax);
+    return made;
+  }
   const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
   if (projection.bias == nullptr && !projection.has_lora()) {
     GroupedGluGemm made = grouped_glu_gemm_forward(copies, projection.weight->value, order.ends,
                                                    activation, projection.timing);
-    return {std::move(made.x), std::move(made.y)};
+    return {std::move(made.x), std::move(made.y), {}};
   }
   ExpertsHidden made;
   made.u = grouped_linear(copies, order, projection);
@@ -81,9 +102,13 @@ at::Tensor dispatch_backward_low_rank(const at::Tensor& grad_u, const TokenPermu
 
 at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
                                    const TokenPermutation& order,
-                                   const ExpertProjection& projection, const at::Tensor& sum) {
+                                   const ExpertProjection& projection, const at::Tensor& sum,
+                                   const at::Tensor& grad_u_amax) {
   const at::Tensor of_assignments =
-      grouped_matmul(grad_u, projection.weight->value, order.ends, projection.timing);
+      projection.in_fp8
+          ? fp8_expert_backward_input(grad_u, grad_u_amax, *projection.weight, order.ends,
+                                      projection.timing)
+          : grouped_matmul(grad_u, projection.weight->value, order.ends, projection.timing);
   if (projection.has_lora()) {
     add_expert_lora_input_gradient(of_assignments, grad_low_rank, order.ends, projection.lora,
                                    projection.timing);
@@ -107,9 +132,13 @@ void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& grad_l
 
 at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights,
                            const TokenPermutation& order, const ExpertProjection& projection,
-                           const at::Tensor& residual) {
-  return unpermute_sum(grouped_linear(h, order, projection), order.permuted_rows, weights,
-                       residual);
+                           const at::Tensor& residual, const at::Tensor& h_amax) {
+  const at::Tensor y = projection.in_fp8
+                           ? with_bias(fp8_expert_forward(h, h_amax, *projection.weight, order.ends,
+                                                          projection.timing),
+                                       order, projection)
+                           : grouped_linear(h, order, projection);
+  return unpermute_sum(y, order.permuted_rows, weights, residual);
 }
 
 CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tensor& u,
@@ -117,10 +146,13 @@ CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tenso
                                   const ExpertProjection& projection,
                                   const Activation& activation) {
   const at::Tensor grad = permute_rows(grad_output, order.permuted_rows, weights);
-  GroupedGluGemmGradients back = activation_gradients(grad, u, order, projection, activation);
+  const at::Tensor u_amax = projection.in_fp8 ? make_fp8_amax(grad) : at::Tensor();
+  GroupedGluGemmGradients back =
+      activation_gradients(grad, u, order, projection, activation, u_amax);
   grouped_weight_gradient(*projection.weight, grad, back.y, order.ends, projection.timing);
   CombineGradients gradients;
   gradients.u = std::move(back.x);
+  gradients.u_amax = u_amax;
   gradients.weights = grad_routing_weight(back.dots, /*b=*/{}, order.permuted_rows, weights);
   if (projection.bias != nullptr) {
     const at::Tensor bias = projection.bias->value.index_select(0, experts_of(order));

@@ -25,6 +25,10 @@ struct ExpertProjection {
   const Parameter* bias = nullptr;  // may be null
   GemmTiming timing = {};
   ExpertLora lora = {};  // of the weight
+  // The products of rows have 8-bit operands (fp8_expert_product.h), and no low-rank update. That
+  // of the weight's gradient has the rows' own. Then amaxes are found, and read where defined
+  // (Fp8Cast::amax).
+  bool in_fp8 = false;
 
   bool has_lora() const { return lora.a != nullptr; }
 };
@@ -32,9 +36,11 @@ struct ExpertProjection {
 struct ExpertsHidden {
   at::Tensor u;
   at::Tensor h;
+  at::Tensor h_amax;
 };
 ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& order,
-                               const ExpertProjection& projection, const Activation& activation);
+                               const ExpertProjection& projection, const Activation& activation,
+                               const at::Tensor& x_amax = {});
 // Returns the gradient of the low rank [A, R], which the next two functions take. Undefined without
 // a low-rank update.
 at::Tensor dispatch_backward_low_rank(const at::Tensor& grad_u, const TokenPermutation& order,
@@ -42,7 +48,8 @@ at::Tensor dispatch_backward_low_rank(const at::Tensor& grad_u, const TokenPermu
 // Returns dx [T, K] plus `sum`, another gradient of x, which may be undefined.
 at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
                                    const TokenPermutation& order,
-                                   const ExpertProjection& projection, const at::Tensor& sum);
+                                   const ExpertProjection& projection, const at::Tensor& sum,
+                                   const at::Tensor& grad_u_amax = {});
 // Writes dW, db, dA and dB, with zeros for experts without rows. Frozen parameters cost nothing.
 void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
                               const at::Tensor& x, const TokenPermutation& order,
@@ -51,10 +58,11 @@ void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& grad_l
 // `residual` may be undefined.
 at::Tensor combine_forward(const at::Tensor& h, const at::Tensor& weights,
                            const TokenPermutation& order, const ExpertProjection& projection,
-                           const at::Tensor& residual);
+                           const at::Tensor& residual, const at::Tensor& h_amax = {});
 
 struct CombineGradients {
   at::Tensor u;        // gradient of dispatch's u
+  at::Tensor u_amax;   // of that gradient
   at::Tensor weights;  // float32 [T, k]
 };
 // Also writes dW, db, dA and dB. Gradients are weighted first, so that no row is scaled again

@@ -50,10 +50,11 @@ GroupedGluGemmGradients grouped_glu_gemm_backward(const at::Tensor& grad, const 
 }
 
 GroupedGluGemmGradients grouped_glu_gradients(const at::Tensor& dy, const at::Tensor& x,
-                                              const Activation& activation) {
+                                              const Activation& activation,
+                                              const at::Tensor& amax) {
   GroupedGluGemmGradients gradients;
   gradients.y = at::empty_like(dy);
-  gradients.x = activation_backward(dy, x, activation, gradients.y);
+  gradients.x = activation_backward(dy, x, activation, gradients.y, amax);
   gradients.dots = grad_routing_weight(dy, gradients.y, /*places=*/{}, /*divisors=*/{});
   return gradients;
 }

@@ -41,9 +41,11 @@ GroupedGluGemmGradients grouped_glu_gemm_backward(const at::Tensor& grad, const 
                                                   const Activation& activation,
                                                   const GemmTiming& timing);
 
-// The part of backward after dy [A, I], which it materializes.
+// The part of backward after dy [A, I], which it materializes. Also writes the amax of dx to `amax`
+// (activation.h).
 GroupedGluGemmGradients grouped_glu_gradients(const at::Tensor& dy, const at::Tensor& x,
-                                              const Activation& activation);
+                                              const Activation& activation,
+                                              const at::Tensor& amax = {});
 
 // True when backward materializes dy. Used by the memory estimate, which assumes Hopper for a GPU.
 bool grouped_glu_gemm_materializes_grad(bool on_gpu, at::ScalarType dtype,

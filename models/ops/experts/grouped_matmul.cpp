@@ -38,6 +38,8 @@ at::Tensor aligned_matrices(const at::Tensor& x) {
   return at::constant_pad_nd(x, {0, more_columns, 0, more_rows});
 }
 
+}  // namespace
+
 void for_each_group(const at::Tensor& ends,
                     const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& use) {
   const at::Tensor host = ends.cpu();
@@ -48,8 +50,6 @@ void for_each_group(const at::Tensor& ends,
     begin = end[e];
   }
 }
-
-}  // namespace
 
 bool grouped_gemm_sizes_stay_on_device() {
   return has_grouped_wgrad_cuda();

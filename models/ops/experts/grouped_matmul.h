@@ -11,6 +11,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 #include "models/block/block.h"
 
 namespace packtrain {
@@ -27,6 +29,10 @@ void add_grouped_matmul(const at::Tensor& out, const at::Tensor& left, const at:
 void grouped_weight_gradient(const Parameter& weight, const at::Tensor& left,
                              const at::Tensor& right, const at::Tensor& ends,
                              const GemmTiming& timing);
+
+// Calls use(group, its first row, its number of rows) for all groups. Waits for the ends.
+void for_each_group(const at::Tensor& ends,
+                    const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& use);
 
 // True when both functions read the ends only on the device, in bfloat16 on the current GPU.
 bool grouped_gemm_sizes_stay_on_device();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "framework/core/error.h"
 
@@ -28,16 +29,19 @@ float float_of(std::uint32_t bits) {
   return x;
 }
 
+constexpr std::int64_t kMatrixScales = 4;  // numbers of the scale of one of several matrices
+
 void check(const at::Tensor& x, const at::Tensor& scale) {
   const bool is_float = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
-  if (x.dim() == 2 && x.size(1) % kFp8Alignment == 0 && is_float &&
-      scale.scalar_type() == at::kFloat && scale.numel() == 2 && scale.is_contiguous()) {
+  const std::int64_t num_scales = x.dim() == 3 ? kMatrixScales * x.size(0) : 2;
+  if ((x.dim() == 2 || x.dim() == 3) && x.size(-1) % kFp8Alignment == 0 && is_float &&
+      scale.scalar_type() == at::kFloat && scale.numel() == num_scales && scale.is_contiguous()) {
     return;
   }
   throw Error(ErrorCategory::kInternal,
               c10::str("fp8: got ", x.toString(), " ", x.sizes(), " and a scale ", scale.sizes(),
-                       ", wanted [M, K] of float32 or bfloat16, K a multiple of ", kFp8Alignment,
-                       ", and a float32 scale [2]"));
+                       ", wanted [M, K] or [E, M, K] of float32 or bfloat16, K a multiple of ",
+                       kFp8Alignment, ", and a float32 scale [2] or [E, ", kMatrixScales, "]"));
 }
 
 // Calls use(pointer to the elements), of float or bfloat16.
@@ -87,8 +91,17 @@ void cast_row(const T* values, std::int64_t row, std::int64_t width, float multi
   }
 }
 
+at::Tensor matrix_of(const at::Tensor& all, std::int64_t e) {
+  return all.defined() ? all.select(0, e) : all;
+}
+
 void cast_on_cpu(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast,
                  const Fp8Copies& copies) {
+  for (std::int64_t e = 0; x.dim() == 3 && e < x.size(0); ++e) {
+    cast_on_cpu(x.select(0, e), scale.select(0, e), cast,
+                {matrix_of(copies.rows, e), matrix_of(copies.columns, e)});
+  }
+  if (x.dim() == 3) return;
   write_scale(x, scale, cast);
   const std::uint32_t amax = bits_of(scale.const_data_ptr<float>()[1]);
   const float multiplier = float_of(fp8::scale_of(amax, cast.format).multiplier);
@@ -105,7 +118,8 @@ void cast_on_cpu(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& ca
 }  // namespace
 
 at::Tensor make_fp8_scale(const at::Tensor& x) {
-  return at::empty({2}, x.options().dtype(at::kFloat));
+  const at::TensorOptions options = x.options().dtype(at::kFloat);
+  return x.dim() == 3 ? at::empty({x.size(0), kMatrixScales}, options) : at::empty({2}, options);
 }
 
 at::Tensor make_fp8_amax(const at::Tensor& x) {
@@ -119,13 +133,14 @@ at::ScalarType fp8_scalar_type(Fp8Format format) {
 Fp8Copies fp8_cast(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast) {
   check(x, scale);
   const auto options = x.options().dtype(fp8_scalar_type(cast.format));
-  const std::int64_t padded = fp8_padded(x.size(0));
+  std::vector<std::int64_t> of_columns = x.sizes().vec();
+  of_columns[x.dim() - 2] = x.size(-1);
+  of_columns[x.dim() - 1] = fp8_padded(x.size(-2));
   Fp8Copies copies;
-  if (cast.rows) copies.rows = at::empty({x.size(0), x.size(1)}, options);
+  if (cast.rows) copies.rows = at::empty(x.sizes(), options);
   if (cast.columns) {
     // The kernel writes the padding itself.
-    copies.columns = x.is_cuda() ? at::empty({x.size(1), padded}, options)
-                                 : at::zeros({x.size(1), padded}, options);
+    copies.columns = x.is_cuda() ? at::empty(of_columns, options) : at::zeros(of_columns, options);
   }
   fp8_cast_into(x, scale, cast, copies);
   return copies;

@@ -17,6 +17,7 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     fp8_amax_kernel(const uint4* vectors, std::int64_t num_vectors, std::uint32_t* partials) {
   WordMax<T> most;
+  vectors += blockIdx.y * num_vectors;
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
   std::int64_t at = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   for (; at + (kAmaxVectors - 1) * stride < num_vectors; at += kAmaxVectors * stride) {
@@ -33,16 +34,20 @@ __global__ void __launch_bounds__(kThreads)
     most.add(one.x), most.add(one.y), most.add(one.z), most.add(one.w);
   }
   const std::uint32_t bits = block_max(most.bits());
-  if (threadIdx.x == 0) partials[blockIdx.x] = bits;
+  if (threadIdx.x == 0) partials[blockIdx.y * gridDim.x + blockIdx.x] = bits;
 }
 
 template <typename T, Fp8Format kFormat, bool kColumns>
 __global__ void __launch_bounds__(kThreads) fp8_cast_kernel(const Fp8CastArguments a) {
   __shared__ __align__(16) std::uint32_t tile[kColumns ? kTile * kTile / 4 : 4];
   const TileOrigin origin = tile_origin();
+  const std::int64_t matrix = blockIdx.z;
   ThreadPart<T> part;
-  part.load(static_cast<const T*>(a.values), a.num_rows, a.num_columns, origin.row, origin.column);
-  const float multiplier = find_multiplier(a.amax, a.format, a.scale);
+  part.load(static_cast<const T*>(a.values) + matrix * a.num_rows * a.num_columns, a.num_rows,
+            a.num_columns, origin.row, origin.column);
+  float* scale = a.scale == nullptr ? nullptr : a.scale + matrix * a.scale_stride;
+  const float multiplier =
+      find_multiplier({a.amax.bits + matrix * a.amax_stride, a.amax.count}, a.format, scale);
   std::uint32_t codes[kThreadRows][4];
 #pragma unroll
   for (int r = 0; r < kThreadRows; ++r) {
@@ -50,18 +55,22 @@ __global__ void __launch_bounds__(kThreads) fp8_cast_kernel(const Fp8CastArgumen
     // Zeros, and not zeros times NaN, after the last row.
     part.rows[r].template encode<kFormat>(exists ? multiplier : 1, codes[r]);
     if (a.rows == nullptr || !exists) continue;
-    store_row(codes[r], a.rows + (part.row + r) * a.num_columns + part.column);
+    store_row(codes[r],
+              a.rows + (matrix * a.num_rows + part.row + r) * a.num_columns + part.column);
   }
   if constexpr (kColumns) {
     enter_columns(codes, tile);
     __syncthreads();
-    store_columns({a.columns, a.num_columns, a.padded_rows}, tile, origin);
+    store_columns(
+        {a.columns + matrix * a.num_columns * a.padded_rows, a.num_columns, a.padded_rows}, tile,
+        origin);
   }
 }
 
 template <typename T, Fp8Format kFormat>
 void launch_cast(const Fp8CastArguments& a, cudaStream_t stream) {
-  const dim3 grid = grid_of_tiles(a.num_rows, a.num_columns);
+  dim3 grid = grid_of_tiles(a.num_rows, a.num_columns);
+  grid.z = static_cast<unsigned>(a.num_matrices);
   if (a.columns != nullptr) {
     fp8_cast_kernel<T, kFormat, true><<<grid, kThreads, 0, stream>>>(a);
   } else {
@@ -90,7 +99,8 @@ int num_fp8_amax_partials(std::int64_t numel) {
 }
 
 void launch_fp8_amax(const Fp8AmaxArguments& a, void* stream) {
-  const int blocks = num_fp8_amax_partials(a.numel);
+  const dim3 blocks(static_cast<unsigned>(num_fp8_amax_partials(a.numel)),
+                    static_cast<unsigned>(a.num_matrices));
   const auto* vectors = static_cast<const uint4*>(a.values);
   const std::int64_t count = num_vectors(a.numel, a.dtype);
   const auto cuda_stream = static_cast<cudaStream_t>(stream);

@@ -14,7 +14,8 @@
 
 namespace packtrain {
 
-// float32 [2] on the device: 1 / scale and amax.
+// float32 [2] on the device: 1 / scale and amax. Of matrices [E, M, K] these are the first two of
+// each row of [E, 4], which products read at multiples of 16 bytes.
 at::Tensor make_fp8_scale(const at::Tensor& x);
 
 // For a kernel that writes a tensor like x and finds its amax: zeros, int32 [n] on the device.
@@ -31,15 +32,16 @@ struct Fp8Cast {
   at::Tensor amax = {};
 };
 
-// Those that the cast does not make are undefined.
+// Those that the cast does not make are undefined. Copies of matrices [E, M, K] begin with E too.
 struct Fp8Copies {
   at::Tensor rows;     // [M, K]
   at::Tensor columns;  // [K, fp8_padded(M)], zero after M
 };
 
 // Casts x [M, K], float32 or bfloat16, and writes `scale`, contiguous float32 [2]. K is a multiple
-// of 16. Rows that are not contiguous, or begin within 16 bytes, are copied. Throws
-// Error(kInternal), which names shape and dtype, if x is another one.
+// of 16. Rows that are not contiguous, or begin within 16 bytes, are copied. Casts matrices [E, M,
+// K] with a scale each; `cast.amax` is then undefined. Throws Error(kInternal), which names shape
+// and dtype, if x is another one.
 Fp8Copies fp8_cast(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast);
 
 // The same into memory of the caller: contiguous tensors of one byte an element. Ignores

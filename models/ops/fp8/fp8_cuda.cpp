@@ -27,10 +27,13 @@ at::Tensor fp8_aligned(const at::Tensor& x) {
 
 Fp8FoundAmax find_fp8_amax(const at::Tensor& x, const at::Tensor& known, void* stream) {
   if (known.defined()) return {{fp8_amax_slots(known), static_cast<int>(known.numel())}, known};
-  const int count = num_fp8_amax_partials(x.numel());
-  const at::Tensor partials = at::empty({count}, x.options().dtype(at::kInt));
+  const int num_matrices = x.dim() == 3 ? static_cast<int>(x.size(0)) : 1;
+  const std::int64_t numel = x.numel() / num_matrices;
+  const int count = num_fp8_amax_partials(numel);
+  const at::Tensor partials = at::empty({num_matrices, count}, x.options().dtype(at::kInt));
   const DataType dtype = float_type_of(x, "fp8");
-  launch_fp8_amax({x.const_data_ptr(), fp8_amax_slots(partials), x.numel(), dtype}, stream);
+  launch_fp8_amax({x.const_data_ptr(), fp8_amax_slots(partials), numel, dtype, num_matrices},
+                  stream);
   return {{fp8_amax_slots(partials), count}, partials};
 }
 
@@ -48,17 +51,23 @@ void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
   arguments.scale = cast.has_known_scale ? nullptr : scale.data_ptr<float>();
   arguments.rows = codes_or_null(copies.rows);
   arguments.columns = codes_or_null(copies.columns);
-  arguments.num_rows = x.size(0);
-  arguments.num_columns = x.size(1);
-  arguments.padded_rows = fp8_padded(x.size(0));
+  arguments.num_rows = x.size(-2);
+  arguments.num_columns = x.size(-1);
+  arguments.padded_rows = fp8_padded(x.size(-2));
+  if (x.dim() == 3) {
+    arguments.num_matrices = static_cast<int>(x.size(0));
+    arguments.scale_stride = static_cast<int>(scale.size(1));
+  }
   arguments.dtype = float_type_of(x, "fp8");
   arguments.format = cast.format;
   Fp8FoundAmax amax;
   if (cast.has_known_scale) {
     arguments.amax = {reinterpret_cast<const std::uint32_t*>(scale.const_data_ptr<float>() + 1), 1};
+    arguments.amax_stride = arguments.scale_stride;
   } else {
     amax = find_fp8_amax(values, cast.amax, stream);
     arguments.amax = amax.partials;
+    arguments.amax_stride = amax.partials.count;
   }
   launch_fp8_cast(arguments, stream);
 }

@@ -20,7 +20,8 @@ struct Fp8FoundAmax {
   Fp8AmaxPartials partials;
   at::Tensor memory;  // of the partials
 };
-// `known` if it is defined, otherwise from one pass over x, which is aligned.
+// Returns `known` if it is defined, otherwise finds it by one pass over x, which is aligned. The
+// partials of matrices [E, M, K] follow one another, and `partials` has the first ones.
 Fp8FoundAmax find_fp8_amax(const at::Tensor& x, const at::Tensor& known, void* stream);
 
 }  // namespace packtrain

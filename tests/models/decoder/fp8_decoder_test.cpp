@@ -153,13 +153,30 @@ TEST(Fp8Weights, AreThoseOfLinearLayersWithWholeVectors) {
             (std::vector<std::string>{"layers.0.mlp.down.weight", "layers.1.mlp.down.weight"}));
 }
 
-TEST(Fp8Weights, ExpertsAreNamed) {
-  DecoderConfig config = with_fp8(small_config());
+DecoderConfig config_with_experts(std::vector<std::string> keep, Fp8Recipe recipe) {
+  DecoderConfig config = with_fp8(small_config(), std::move(keep), recipe);
   config.experts = {.num_experts = 4, .experts_per_token = 2, .intermediate_size = 96};
   config.layers = {{.experts = false}, {.experts = true}};
-  EXPECT_EQ(linear_weights(config).experts,
-            (std::vector<std::string>{"layers.1.mlp.experts.gate_up.weight",
-                                      "layers.1.mlp.experts.down.weight"}));
+  return config;
+}
+
+TEST(Fp8Weights, ExpertsHaveTheScalesOfTensorsAlone) {
+  const std::vector<std::string> names = {"layers.1.mlp.experts.gate_up.weight",
+                                          "layers.1.mlp.experts.down.weight"};
+  EXPECT_EQ(linear_weights(config_with_experts({}, Fp8Recipe::kTensor)).experts_in_fp8, names);
+  EXPECT_TRUE(linear_weights(config_with_experts({}, Fp8Recipe::kTensor)).experts.empty());
+  EXPECT_EQ(linear_weights(config_with_experts({}, Fp8Recipe::kBlock)).experts, names);
+  EXPECT_TRUE(linear_weights(config_with_experts({}, Fp8Recipe::kBlock)).experts_in_fp8.empty());
+}
+
+TEST(Fp8Weights, ExpertsThatAreKeptOrOddStayOut) {
+  const std::string down = "layers.1.mlp.experts.down.weight";
+  DecoderConfig config = config_with_experts({"*.experts.gate_up.*"}, Fp8Recipe::kTensor);
+  EXPECT_EQ(linear_weights(config).kept,
+            (std::vector<std::string>{"layers.1.mlp.experts.gate_up.weight"}));
+  EXPECT_EQ(linear_weights(config).experts_in_fp8, (std::vector<std::string>{down}));
+  config.experts.intermediate_size = 40;
+  EXPECT_EQ(linear_weights(config).odd, (std::vector<std::string>{down}));
 }
 
 TEST(Fp8Weights, APatternThatNamesNoneIsRefused) {

@@ -8,9 +8,9 @@
 //
 // A CollectiveMainloop defines the product and the epilogue:
 //    kRows, kColumns           of a tile: a multiple of 64, and a width that wgmma() takes
-//    kLeft, kRight             majors of the operands
+//    kLeft, kRight             majors of the operands, and their type
 //    Arguments                 kernel argument
-//    Tile                      has num_stages: the K dimension in stages of 64
+//    Tile                      has num_stages: the K dimension in stages of 128 bytes
 //    TileScheduler(arguments)  .next(tile) gives the block's tiles one after another; the blocks
 //                              of a cluster get equally many, with the same num_stages
 //    copy(operands, arguments, tile, i, stage, full)   one thread: this block's part of stage i
@@ -109,12 +109,12 @@ __device__ void produce(const Operands& operands, const typename CollectiveMainl
   }
 }
 
-// Descriptor of the step-th 16 elements of K. K-major operands advance 32 bytes inside the swizzled
-// row, MN-major ones 16 rows.
+// Descriptor of the step-th 16 elements of K, or 32 of 8-bit floats. K-major operands advance 32
+// bytes inside the swizzled row, MN-major ones 16 rows.
 template <Major kMajor>
 __device__ std::uint64_t operand(std::uint32_t address, int step) {
-  return kMajor == Major::kK ? make_smem_descriptor_k(address + step * 32)
-                             : make_smem_descriptor_mn(address + step * 16 * 128, kBoxBytes);
+  return kMajor == Major::kMN ? make_smem_descriptor_mn(address + step * 16 * 128, kBoxBytes)
+                              : make_smem_descriptor_k(address + step * 32);
 }
 
 // Multiplies the first kSteps steps of a stage: the rows from `first_part` on, in parts of 64 rows.
@@ -130,9 +130,16 @@ __device__ void mma_steps(const Stage<CollectiveMainloop>& stage, int first_part
   for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
     for (int part = 0; part < Sums::kParts; ++part) {
-      wgmma<CollectiveMainloop::kLeft, CollectiveMainloop::kRight>(
-          sums.parts[part], operand<CollectiveMainloop::kLeft>(left + part * kBoxBytes, step),
-          operand<CollectiveMainloop::kRight>(right, step), add || step > 0);
+      const std::uint64_t left_operand =
+          operand<CollectiveMainloop::kLeft>(left + part * kBoxBytes, step);
+      const std::uint64_t right_operand = operand<CollectiveMainloop::kRight>(right, step);
+      if constexpr (CollectiveMainloop::kRight == Major::kE4M3) {
+        wgmma_fp8<CollectiveMainloop::kLeft>(sums.parts[part], left_operand, right_operand,
+                                             add || step > 0);
+      } else {
+        wgmma<CollectiveMainloop::kLeft, CollectiveMainloop::kRight>(
+            sums.parts[part], left_operand, right_operand, add || step > 0);
+      }
     }
   }
   warpgroup_commit_batch();

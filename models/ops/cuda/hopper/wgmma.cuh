@@ -18,16 +18,16 @@ struct Accumulator {
 };
 
 // Which dimension of an operand is contiguous in a 128-byte row: the summed one (K-major) or the
-// other one (MN-major).
-enum class Major { kK, kMN };
+// other one (MN-major). Operands are bfloat16, or 8-bit floats, which are K-major.
+enum class Major { kK, kMN, kE4M3, kE5M2 };
 
-// Shared memory descriptors of bfloat16 operands: rows of 64 elements, 128 bytes, with the swizzle
-// of TMA. The PTX ISA has the bits ("Asynchronous Warpgroup Level Matrix Multiply-Accumulate
-// Operations"). They are address / 16, leading and stride offsets / 16, and layout type 1 in bits
-// 62-63, the 128-byte swizzle. It XORs address bits 4-6 with bits 7-9 of the final address. Only
-// the start of the stage must be a multiple of 1,024 bytes.
+// Shared memory descriptors of operands: rows of 128 bytes (64 bfloat16, 128 8-bit floats) with the
+// swizzle of TMA. The PTX ISA has the bits ("Asynchronous Warpgroup Level Matrix
+// Multiply-Accumulate Operations"). They are address / 16, leading and stride offsets / 16, and
+// layout type 1 in bits 62-63, the 128-byte swizzle. It XORs address bits 4-6 with bits 7-9 of the
+// final address. Only the start of the stage must be a multiple of 1,024 bytes.
 //
-// K-major: `at` is the first of the 16 columns that one wgmma sums over, in a row that is a
+// K-major: one wgmma sums over 32 bytes of each row. `at` is the first of these, in a row that is a
 // multiple of 8. The leading offset is unused in this layout; eight rows are 1,024 bytes apart.
 __device__ inline std::uint64_t make_smem_descriptor_k(std::uint32_t at) {
   constexpr std::uint64_t kEightRows = 1024 >> 4;
@@ -145,6 +145,28 @@ __device__ void wgmma(Accumulator<N>& sums, std::uint64_t left_operand, std::uin
   }
 }
 
+#define PACKTRAIN_MULTIPLY_FP8(left_type)                                                    \
+  asm volatile(                                                                              \
+      "{ .reg .pred add;\n"                                                                  \
+      "setp.ne.b32 add, %130, 0;\n"                                                          \
+      "wgmma.mma_async.sync.aligned.m64n256k32.f32." left_type ".e4m3 {" PACKTRAIN_NAMES_128 \
+      "}, %128, %129, add, 1, 1; }"                                                          \
+      : PACKTRAIN_SUMS_128                                                                   \
+      : "l"(left_operand), "l"(right_operand), "r"(static_cast<int>(add)))
+
+// The same of 8-bit floats, 64 x 32 and 32 x 256. The right operand is e4m3. The tensor cores sum
+// with about 14 bits (arXiv 2412.19437, section 3.3.2).
+template <Major kLeft>
+__device__ void wgmma_fp8(Accumulator<256>& sums, std::uint64_t left_operand,
+                          std::uint64_t right_operand, bool add) {
+  static_assert(kLeft == Major::kE4M3 || kLeft == Major::kE5M2);
+  if constexpr (kLeft == Major::kE4M3) {
+    PACKTRAIN_MULTIPLY_FP8("e4m3");
+  } else {
+    PACKTRAIN_MULTIPLY_FP8("e5m2");
+  }
+}
+
 #define PACKTRAIN_MULTIPLY_ROWS(columns, count, a, b, c, d, right, outer)                        \
   asm volatile("wgmma.mma_async.sync.aligned.m64" columns                                        \
                "k16.f32.bf16.bf16 {" PACKTRAIN_NAMES_##count "}, {" a ", " b ", " c ", " d       \
@@ -168,6 +190,7 @@ __device__ void wgmma_rows(Accumulator<N>& sums, const std::uint32_t (&left)[4],
 }
 
 #undef PACKTRAIN_MULTIPLY_ROWS
+#undef PACKTRAIN_MULTIPLY_FP8
 #undef PACKTRAIN_MULTIPLY
 #undef PACKTRAIN_NAMES_128
 #undef PACKTRAIN_NAMES_96

@@ -1,0 +1,57 @@
+#include "models/ops/experts/fp8_expert_product.h"
+
+#include "models/ops/experts/fp8_grouped_matmul.h"
+#include "models/ops/experts/permute.h"
+#include "models/ops/fp8/fp8.h"
+#include "models/ops/fp8/fp8_linear.h"
+
+namespace packtrain {
+namespace {
+
+Fp8Operand cast_rows(const at::Tensor& rows, const at::Tensor& amax, Fp8Format format) {
+  const at::Tensor scale = make_fp8_scale(rows);
+  return {fp8_cast(rows, scale, {.format = format, .rows = true, .amax = amax}).rows, scale};
+}
+
+Fp8Matrices cast_matrices(const at::Tensor& weight, bool transposed) {
+  const at::Tensor scales = make_fp8_scale(weight);
+  const Fp8Copies copies = fp8_cast(weight, scales, {.rows = !transposed, .columns = transposed});
+  return {transposed ? copies.columns : copies.rows, scales};
+}
+
+// Two codes move as one bfloat16.
+at::Tensor permute_codes(const at::Tensor& codes, const at::Tensor& permuted_rows) {
+  return permute_rows(codes.view(at::kBFloat16), permuted_rows, {}).view(codes.scalar_type());
+}
+
+}  // namespace
+
+bool fp8_takes_experts(at::IntArrayRef weight) {
+  return weight.size() == 3 && fp8_takes(weight[1], weight[2]);
+}
+
+at::Tensor fp8_expert_forward(const at::Tensor& rows, const at::Tensor& amax,
+                              const Parameter& weight, const at::Tensor& ends,
+                              const GemmTiming& timing) {
+  return fp8_grouped_matmul(cast_rows(rows, amax, Fp8Format::kE4M3),
+                            cast_matrices(weight.value, /*transposed=*/false), ends,
+                            rows.scalar_type(), timing);
+}
+
+at::Tensor fp8_expert_forward(const at::Tensor& x, const at::Tensor& amax, const Parameter& weight,
+                              const TokenPermutation& order, const GemmTiming& timing) {
+  const Fp8Operand rows = cast_rows(x, amax, Fp8Format::kE4M3);
+  return fp8_grouped_matmul({permute_codes(rows.codes, order.permuted_rows), rows.scale},
+                            cast_matrices(weight.value, /*transposed=*/false), order.ends,
+                            x.scalar_type(), timing);
+}
+
+at::Tensor fp8_expert_backward_input(const at::Tensor& grad, const at::Tensor& amax,
+                                     const Parameter& weight, const at::Tensor& ends,
+                                     const GemmTiming& timing) {
+  return fp8_grouped_matmul(cast_rows(grad, amax, Fp8Format::kE5M2),
+                            cast_matrices(weight.value, /*transposed=*/true), ends,
+                            grad.scalar_type(), timing);
+}
+
+}  // namespace packtrain
