@@ -10,7 +10,7 @@
 namespace packtrain {
 namespace {
 
-void check(const Fp8Operand& left, const Fp8Matrices& right, const at::Tensor& ends) {
+void check_operands(const Fp8Operand& left, const Fp8Matrices& right, const at::Tensor& ends) {
   const auto is_contiguous = [](const at::Tensor& codes, std::int64_t dim) {
     return codes.dim() == dim && codes.is_contiguous() && codes.size(-1) % kFp8Alignment == 0;
   };
@@ -31,7 +31,7 @@ void check(const Fp8Operand& left, const Fp8Matrices& right, const at::Tensor& e
 at::Tensor fp8_grouped_matmul(const Fp8Operand& left, const Fp8Matrices& right,
                               const at::Tensor& ends, at::ScalarType dtype,
                               const GemmTiming& timing) {
-  check(left, right, ends);
+  check_operands(left, right, ends);
   const at::Tensor out =
       at::empty({left.codes.size(0), right.codes.size(1)}, left.scale.options().dtype(dtype));
   if (out.is_cuda() && dtype == at::kBFloat16 && has_fp8_grouped_matmul_cuda()) {

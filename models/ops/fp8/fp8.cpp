@@ -31,7 +31,7 @@ float float_of(std::uint32_t bits) {
 
 constexpr std::int64_t kMatrixScales = 4;  // numbers of the scale of one of several matrices
 
-void check(const at::Tensor& x, const at::Tensor& scale) {
+void check_cast(const at::Tensor& x, const at::Tensor& scale) {
   const bool is_float = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
   const std::int64_t num_scales = x.dim() == 3 ? kMatrixScales * x.size(0) : 2;
   if ((x.dim() == 2 || x.dim() == 3) && x.size(-1) % kFp8Alignment == 0 && is_float &&
@@ -131,7 +131,7 @@ at::ScalarType fp8_scalar_type(Fp8Format format) {
 }
 
 Fp8Copies fp8_cast(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast) {
-  check(x, scale);
+  check_cast(x, scale);
   const auto options = x.options().dtype(fp8_scalar_type(cast.format));
   std::vector<std::int64_t> of_columns = x.sizes().vec();
   of_columns[x.dim() - 2] = x.size(-1);
@@ -148,7 +148,7 @@ Fp8Copies fp8_cast(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
 
 void fp8_cast_into(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& cast,
                    const Fp8Copies& copies) {
-  check(x, scale);
+  check_cast(x, scale);
   const at::Tensor values = x.contiguous();
   if (x.is_cuda()) return fp8_cast_cuda(values, scale, cast, copies);
   cast_on_cpu(values, scale, cast, copies);

@@ -16,7 +16,7 @@
 namespace packtrain {
 namespace {
 
-void check(const at::Tensor& x, bool is_weight) {
+void check_block_cast(const at::Tensor& x, bool is_weight) {
   const bool is_float = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
   if (x.dim() == 2 && x.size(1) % kFp8Alignment == 0 && is_float &&
       (!is_weight || x.size(0) % kFp8Alignment == 0)) {
@@ -154,7 +154,7 @@ Fp8Groups make_groups(const at::Tensor& x, const Fp8GroupCast& cast) {
 }  // namespace
 
 Fp8Groups fp8_group_cast(const at::Tensor& x, const Fp8GroupCast& cast) {
-  check(x, /*is_weight=*/false);
+  check_block_cast(x, /*is_weight=*/false);
   Fp8Groups groups = make_groups(x, cast);
   if (x.is_cuda()) {
     fp8_group_cast_cuda(x.contiguous(), cast, groups);
@@ -165,7 +165,7 @@ Fp8Groups fp8_group_cast(const at::Tensor& x, const Fp8GroupCast& cast) {
 }
 
 Fp8Operand fp8_block_cast(const at::Tensor& weight, bool transposed) {
-  check(weight, /*is_weight=*/true);
+  check_block_cast(weight, /*is_weight=*/true);
   const std::int64_t rows = weight.size(transposed ? 1 : 0);
   const std::int64_t columns = weight.size(transposed ? 0 : 1);
   const std::int64_t num_blocks = num_fp8_blocks(columns);
