@@ -7,6 +7,7 @@
 #include "framework/core/logging.h"
 #include "framework/device/tensor_device.h"
 #include "models/decoder/linear_weights.h"
+#include "models/ops/experts/fp8_expert_product.h"
 #include "models/ops/fp8/fp8.h"
 #include "models/ops/fp8/fp8_block.h"
 
@@ -21,6 +22,16 @@ void log_others(const std::vector<std::string>& names, const char* why) {
 
 const char* name_of(Fp8Recipe recipe) {
   return recipe == Fp8Recipe::kTensor ? "fp8_tensor" : "fp8_block";
+}
+
+void warn_of_slower_experts(const ExpertsConfig& experts, std::int64_t hidden) {
+  if (fp8_experts_are_faster(hidden, experts.intermediate_size, experts.num_experts,
+                             experts.experts_per_token)) {
+    return;
+  }
+  log_warning(
+      "precision.linear: experts of these sizes are slower in 8-bit floats, because casts take "
+      "longer than products save. precision.keep_bf16: ['*.experts.*'] leaves them out");
 }
 
 }  // namespace
@@ -61,6 +72,7 @@ void prepare_linear_precision(const DecoderConfig& decoder, const Device& device
         "precision.linear: weights of experts that multiply in 8-bit floats, their gradients in "
         "precision.compute: {}",
         weights.experts_in_fp8.size());
+    warn_of_slower_experts(decoder.experts, decoder.hidden_size);
   }
   log_others(weights.kept, "as precision.keep_bf16 says");
   log_others(weights.odd, "because a size is not a multiple of 16");

@@ -92,6 +92,13 @@ TEST_P(Fp8ExpertProduct, ExpertsInEightBitsAreNearThoseWithoutThem) {
   EXPECT_LT((difference.norm() / wide_copy(want.u).norm()).item<double>(), 0.08);
 }
 
+// Measured on an H100 (docs/performance.md).
+TEST(Fp8ExpertSizes, WideExpertsAreFasterAndNarrowOnesAreNot) {
+  EXPECT_TRUE(fp8_experts_are_faster(4096, 14336, 8, 2));
+  EXPECT_FALSE(fp8_experts_are_faster(1024, 3584, 8, 2));
+  EXPECT_FALSE(fp8_experts_are_faster(2048, 768, 128, 8));
+}
+
 TEST(Fp8ExpertSizes, AreMultiplesOf16) {
   EXPECT_TRUE(fp8_takes_experts({8, 16, 4096}));
   EXPECT_FALSE(fp8_takes_experts({8, 24, 4096}));

@@ -71,9 +71,11 @@ at::Tensor product_of(const Fp8Operand& left, const Fp8Matrices& right, const Gr
   return at::cat(parts);
 }
 
-// Hopper's tensor cores sum with 14 bits (fp8_linear_test.cpp).
-double tolerance_of(const OperatorCase& on) {
-  return on.device.is_cpu() ? on.tolerance : std::max(on.tolerance, 2e-3);
+// Hopper's tensor cores sum with 14 bits (fp8_linear_test.cpp). Each step of 32 terms loses up to
+// 2^-14 of the sum so far.
+double tolerance_of(const OperatorCase& on, std::int64_t inner) {
+  const double of_steps = static_cast<double>(inner) / 32 * 0x1p-14;
+  return on.device.is_cpu() ? on.tolerance : std::max({on.tolerance, 2e-3, of_steps});
 }
 
 TEST_P(Fp8GroupedMatmul, TheProductIsThatOfTheRoundedNumbers) {
@@ -86,7 +88,7 @@ TEST_P(Fp8GroupedMatmul, TheProductIsThatOfTheRoundedNumbers) {
       const Fp8Operand left = rows_of(random_tensor(on, {g.num_rows(), g.inner}, "left"), format);
       poison_free_memory(on);
       expect_close(fp8_grouped_matmul(left, right, g.ends(on), on.dtype, {}),
-                   product_of(left, right, g), tolerance_of(on),
+                   product_of(left, right, g), tolerance_of(on, g.inner),
                    std::to_string(g.num_rows()) + " rows");
     }
   }
@@ -101,7 +103,7 @@ TEST_P(Fp8GroupedMatmul, ManyTilesMatchTheFormula) {
   const Fp8Matrices right =
       matrices_of(random_tensor(on, {g.num_groups(), g.columns, g.inner}, "weight"));
   expect_close(fp8_grouped_matmul(left, right, g.ends(on), on.dtype, {}),
-               product_of(left, right, g), tolerance_of(on), "many tiles");
+               product_of(left, right, g), tolerance_of(on, g.inner), "many tiles");
 }
 
 TEST_P(Fp8GroupedMatmul, AnotherGroupsNanStaysThere) {
