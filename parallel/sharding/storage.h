@@ -79,8 +79,9 @@ class ShardedStorage {
   std::int64_t weight_slot_bytes_ = 0;
   OwnedState owned_;
   WeightScales scales_;
+  // Bytes; work on the gather stream uses it. The allocation of the slots sets it, so it is before.
+  at::Tensor sent_codes_;
   std::vector<at::Tensor> weight_slots_;           // bytes
-  at::Tensor sent_codes_;                          // bytes; work on the gather stream uses it
   std::vector<std::vector<at::Tensor>> gathered_;  // [units][parts], views of the slots
   // Of the largest encoded parameter, in the type of products. Work on the compute stream alone
   // writes and reads it. Undefined if none is encoded.
