@@ -63,6 +63,15 @@ void add_expert_product(OpBenchmarks& benchmarks, const ExpertSizes& m) {
            }});
 }
 
+// A weight whose scale the optimizer has found.
+Parameter weight_with_scale(at::IntArrayRef shape) {
+  Parameter weight = random_weight(shape);
+  const at::Tensor rows = weight.value.flatten(0, 1);
+  weight.fp8_scale = make_fp8_scale(rows);
+  fp8_cast(rows, weight.fp8_scale, {.rows = true});
+  return weight;
+}
+
 // Forward and backward of all projections with their casts.
 MakeCall all_of(const ExpertSizes& m, bool in_fp8) {
   return [=] {
@@ -72,8 +81,8 @@ MakeCall all_of(const ExpertSizes& m, bool in_fp8) {
         route(x, {random_weight({m.num_experts, m.hidden})}, {m.per_token, false, false}, {});
     const TokenPermutation order = sort_tokens_by_expert(routing.experts, m.num_experts);
     const auto weights = std::make_shared<std::pair<Parameter, Parameter>>(
-        random_weight({m.num_experts, 2 * m.inner, m.hidden}),
-        random_weight({m.num_experts, m.hidden, m.inner}));
+        weight_with_scale({m.num_experts, 2 * m.inner, m.hidden}),
+        weight_with_scale({m.num_experts, m.hidden, m.inner}));
     return keeping_output([=] {
       const ExpertProjection up{.weight = &weights->first, .in_fp8 = in_fp8};
       const ExpertProjection down{.weight = &weights->second, .in_fp8 = in_fp8};

@@ -185,11 +185,11 @@ ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, s
   if (config.choice_bias) {
     parameters.choice_bias = declare_constant(tape, name + ".router.choice_bias", {count});
   }
-  parameters.up =
-      declare_decodable_weight(tape, up + ".weight", {count, projected, width}, deviation);
+  parameters.up = declare_decodable_weight(tape, up + ".weight", {count, projected, width},
+                                           deviation, options.up_in_fp8);
   parameters.up_bias = declare_bias(tape, up + ".bias", {count, projected}, config.bias);
-  parameters.down =
-      declare_decodable_weight(tape, down + ".weight", {count, width, inner}, deviation);
+  parameters.down = declare_decodable_weight(tape, down + ".weight", {count, width, inner},
+                                             deviation, options.down_in_fp8);
   parameters.down_bias = declare_bias(tape, down + ".bias", {count, width}, config.bias);
   if (options.up_lora != nullptr) {
     parameters.up_lora = declare_expert_lora(tape, up, options.up_lora->front(), count, width);

@@ -1,5 +1,6 @@
-// The products of experts' rows with 8-bit operands. Rows and gradients have one scale, and each
-// expert's matrix has its own. It is cast for each product. Formats are those of fp8_linear.h.
+// The products of experts' rows with 8-bit operands. Rows and gradients have one scale each, and so
+// have the matrices of all experts, which may be known (Parameter::fp8_scale). They are cast for
+// each product, or were gathered as codes. Formats are those of fp8_linear.h.
 //    y[a] = W[e] x[a]       x and W in e4m3
 //    dx[a] = W[e]^T g[a]    g in e5m2, W in e4m3
 #pragma once

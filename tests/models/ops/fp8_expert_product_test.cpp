@@ -2,9 +2,11 @@
 #include "models/ops/experts/fp8_expert_product.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/matmul.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "models/ops/experts/expert_linear.h"
@@ -65,13 +67,36 @@ TEST_P(Fp8ExpertProduct, BothProductsAreThoseOfTheRoundedNumbers) {
   const at::Tensor rows8 = rounded(rows, Fp8Format::kE4M3);
   const at::Tensor grad8 = rounded(grad, Fp8Format::kE5M2);
   const at::Tensor experts = experts_of(order).cpu();
+  const at::Tensor all8 =
+      rounded(weight.value.flatten(0, 1), Fp8Format::kE4M3).view({kExperts, kOut, kIn});
   for (std::int64_t e = 0; e < kExperts; ++e) {
     const at::Tensor own = experts.eq(e).nonzero().flatten();
-    const at::Tensor weight8 = rounded(weight.value[e], Fp8Format::kE4M3);
+    const at::Tensor weight8 = all8[e];
     expect_close(y.cpu().index_select(0, own), at::matmul(rows8.index_select(0, own), weight8.t()),
                  tolerance_of(on), "y");
     expect_close(dx.cpu().index_select(0, own), at::matmul(grad8.index_select(0, own), weight8),
                  tolerance_of(on), "d x");
+  }
+}
+
+TEST_P(Fp8ExpertProduct, KnownScalesAndGatheredCodesChangeNoBit) {
+  const OperatorCase& on = GetParam();
+  const Parameter weight = random_parameter(on, {kExperts, kOut, kIn}, "weight");
+  const TokenPermutation order = two_experts_a_token(on);
+  const at::Tensor rows = random_tensor(on, {2 * kTokens, kIn}, "rows");
+  const at::Tensor grad = random_tensor(on, {2 * kTokens, kOut}, "grad");
+  const at::Tensor y = fp8_expert_forward(rows, {}, weight, order.ends, {});
+  const at::Tensor dx = fp8_expert_backward_input(grad, {}, weight, order.ends, {});
+  Parameter known = weight;
+  const at::Tensor all = weight.value.flatten(0, 1);
+  known.fp8_scale = make_fp8_scale(all);
+  const at::Tensor codes = fp8_cast(all, known.fp8_scale, {.rows = true}).rows;
+  Parameter gathered = known;
+  gathered.value = at::full_like(weight.value, std::nan(""));
+  gathered.fp8_codes = codes.view(weight.value.sizes());
+  for (const Parameter& one : {known, gathered}) {
+    EXPECT_TRUE(y.equal(fp8_expert_forward(rows, {}, one, order.ends, {})));
+    EXPECT_TRUE(dx.equal(fp8_expert_backward_input(grad, {}, one, order.ends, {})));
   }
 }
 
