@@ -202,8 +202,8 @@ void check_adapter_init(const Config& config, const SettingPlaces& places) {
   if (!trains_adapter(config) || (!is_loftq && !init.is_pissa())) return;
   if (is_loftq && config.model.base != BaseStorage::kNf4) {
     fail_check(
-        fmt::format("adapter.init is loftq ({}), but model.base is bf16 ({})",
-                    place_of("adapter.init", places), place_of("model.base", places)),
+        fmt::format("adapter.init is loftq ({}), but {}", place_of("adapter.init", places),
+                    stated("model.base", config_value(config, "model.base"), places)),
         "LoftQ reduces the error of weights in NF4: set model.base: nf4, or adapter.init: pissa.");
   }
   if (config.adapter.path.empty()) return;

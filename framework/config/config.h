@@ -30,7 +30,7 @@ enum class DecayShape { kLinear, kCosine, kOneMinusSqrt };
 // The settings that memory.fit may choose, of those that are not set (training/plan/memory_fit.h).
 enum class MemoryFit { kAuto, kKeepTokens, kOff };
 // How frozen weights of projections are stored. kBFloat16: in the type of precision.compute.
-enum class BaseStorage { kBFloat16, kNf4 };
+enum class BaseStorage { kBFloat16, kNf4, kFp8 };
 // When a step reduces its gradients: after each micro-batch, or once.
 enum class Accumulate { kShard, kLocal };
 // What is kept in host memory: nothing, or the inputs of layers from forward to backward.

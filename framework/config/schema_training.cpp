@@ -30,10 +30,15 @@ std::vector<Field> fields_of(ModelSection& s) {
       text_list("model.frozen", s.frozen)
           .means("Parameters that are not trained, with the names that `packtrain verify` prints. "
                  "`*` matches any text."),
-      choice("model.base", s.base, {{"bf16", BaseStorage::kBFloat16}, {"nf4", BaseStorage::kNf4}})
+      choice("model.base", s.base,
+             {{"bf16", BaseStorage::kBFloat16},
+              {"nf4", BaseStorage::kNf4},
+              {"fp8", BaseStorage::kFp8}})
           .means("How frozen weights of projections are stored: `bf16`, in the type of "
                  "precision.compute; `nf4`, in 4 bits with double quantisation, as bitsandbytes "
-                 "does. Products decode them. Embeddings, head, norms and biases are not encoded."),
+                 "does; `fp8`, as 8-bit floats with one scale for each weight. Products decode "
+                 "them; those of precision.linear: fp8_tensor read `fp8` as it is. Embeddings, "
+                 "head, norms and biases are not encoded."),
       integer("model.resize_vocabulary", s.resize_vocabulary, 1)
           .in("tokens")
           .means("Resizes embedding and head of model.path to this vocabulary size. New rows are "

@@ -196,9 +196,10 @@ void write_export(const std::string& checkpoint, const TrainingState& state, Req
                            options.tokenizer_folder.empty() && options.whole_folder.empty()
                                ? ", without a tokenizer (--tokenizer DIR copies one)"
                                : ""));
-  if (config_of_run(state).model.base == BaseStorage::kNf4) {
-    log_info("{}: weights that the run stored as NF4 are decoded, not those of the base folder",
-             request.out);
+  const Config of_run = config_of_run(state);
+  if (of_run.model.base != BaseStorage::kBFloat16) {
+    log_info("{}: weights that the run stored as {} are decoded, not those of the base folder",
+             request.out, of_run.model.base == BaseStorage::kNf4 ? "NF4" : "8-bit floats");
   }
   if (options.bfloat16 && state.adapter.empty()) {
     warn_of_rounding(checkpoint, state, request.base);

@@ -55,9 +55,9 @@ Config check_checkpoint_base(const ModelSource& source, const Config& config) {
   const TrainingState state = read_checkpoint_state(source.adapter->folder);
   Config of_run = config_of_run(state);
   check_base(source, state.seed, state.base_digest, of_run);
-  if (of_run.model.base == BaseStorage::kNf4) {
-    log_info("{}: the adapter is added to the decoded NF4 weights that it was trained over",
-             source.adapter->folder);
+  if (of_run.model.base != BaseStorage::kBFloat16) {
+    log_info("{}: the adapter is added to the decoded {} weights that it was trained over",
+             source.adapter->folder, of_run.model.base == BaseStorage::kNf4 ? "NF4" : "8-bit");
   }
   return of_run;
 }

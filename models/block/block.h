@@ -57,7 +57,7 @@ struct ParameterSpec {
   int adapter = 0;          // number of the adapter that it is of, where several are trained
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
-  bool decodable = false;                 // its operator decodes it (ops/nf4)
+  bool decodable = false;                 // its operator decodes it (ops/encoded_weight.h)
   bool in_fp8 = false;                    // its products read 8-bit floats of one scale (ops/fp8)
   bool keep_float32 = false;              // its encoding is float32 in any model
 
@@ -67,11 +67,12 @@ struct ParameterSpec {
   std::int64_t row_numel() const { return shape.size() == 1 ? 1 : shape.back(); }
 };
 
-// A parameter as stored: NF4 groups, those of the first range first. Each range is a Hugging Face
-// tensor, whose last group may be partly unused.
+// A parameter as stored. In NF4 the groups of the first range are first. Each range is a Hugging
+// Face tensor, whose last group may be partly unused. 8-bit floats have one range.
 struct EncodedParameter {
-  at::Tensor bytes;  // uint8 [groups * kNf4GroupBytes]
+  at::Tensor bytes;  // uint8 [stored_numel()]
   std::vector<ElementRange> ranges;
+  ParameterEncoding::Format format = ParameterEncoding::Format::kNf4;
 };
 
 // Views of flat buffers. `grad` is undefined for a frozen parameter and in evaluation. Backward
@@ -86,8 +87,8 @@ struct Parameter {
   std::shared_ptr<const EncodedParameter> encoded = nullptr;
   // Of a weight in 8-bit products: its scale, float32 [2] (ops/fp8). Undefined: the cast finds it.
   at::Tensor fp8_scale = {};
-  // Its codes, e4m3 in the shape of `value`, which has no numbers then. Undefined: `value` has
-  // them.
+  // Its codes, e4m3 in the shape of `value`. `value` has numbers then only if it is decoded.
+  // Undefined: `value` has them.
   at::Tensor fp8_codes = {};
 };
 

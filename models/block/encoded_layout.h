@@ -9,14 +9,16 @@
 
 namespace packtrain {
 
-// The elements of each Hugging Face tensor, in order. Without such names: all elements. A tensor's
-// rows must be one run; see has_whole_blocks().
+// The elements of each Hugging Face tensor, in order. Without such names, and in 8-bit floats: all
+// elements. A tensor's rows must be one run; see can_encode().
 std::vector<ElementRange> encoded_ranges(const ParameterSpec& parameter);
 
 // True if NF4 can store the parameter: each tensor is one run of whole blocks.
 bool has_whole_blocks(const ParameterSpec& parameter);
+// The same of any format. 8-bit floats need whole 16 bytes.
+bool can_encode(const ParameterSpec& parameter, ParameterEncoding::Format format);
 
-// Elements of encoding.stored_type(): numel(), or the bytes of all groups.
+// Elements of encoding.stored_type(): numel(), or all bytes.
 std::int64_t stored_numel(const ParameterSpec& parameter);
 
 // True of a weight in 8-bit products that is stored as numbers. It has one scale (ops/fp8).

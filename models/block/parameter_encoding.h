@@ -21,15 +21,16 @@ struct ElementRange {
 struct ParameterEncoding {
   enum class Format : std::uint8_t {
     kPlain,  // elements of `type`
-    kNf4,    // groups of bytes; of frozen parameters only
+    // Bytes, of frozen parameters only:
+    kNf4,  // groups of 4-bit codes (nf4_groups.h)
+    kFp8,  // 8-bit floats with one scale (fp8_bytes.h)
   };
 
   DataType type = DataType::kFloat32;
   Format format = Format::kPlain;
 
-  constexpr DataType stored_type() const {
-    return format == Format::kPlain ? type : DataType::kUInt8;
-  }
+  constexpr bool is_plain() const { return format == Format::kPlain; }
+  constexpr DataType stored_type() const { return is_plain() ? type : DataType::kUInt8; }
   // Of `numel` stored elements.
   constexpr std::int64_t size_bytes(std::int64_t numel) const {
     return numel * static_cast<std::int64_t>(size_of(stored_type()));

@@ -1,5 +1,7 @@
 #include "models/decoder/decoder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -53,9 +55,11 @@ class ParameterOptions {
       }
     }
     if (options_.frozen_weights && !has_encoded_) {
+      const bool is_nf4 = options_.frozen_weights->format == ParameterEncoding::Format::kNf4;
       throw Error(ErrorCategory::kConfig,
-                  "model.base: nf4 is how frozen weights are stored, and no weight of a projection "
-                  "is frozen that has whole blocks of 64 elements",
+                  fmt::format("model.base: {} is how frozen weights are stored, and no weight of a "
+                              "projection is frozen that has whole blocks of {} elements",
+                              is_nf4 ? "nf4" : "fp8", is_nf4 ? 64 : 16),
                   "Freeze projections (an adapter does, and model.frozen: [\"layers.*\"]), or "
                   "remove model.base.");
     }
@@ -64,7 +68,8 @@ class ParameterOptions {
  private:
   bool is_encoded(const ParameterSpec& parameter) const {
     return options_.frozen_weights && parameter.decodable && !parameter.trainable &&
-           !options_.not_encoded.contains(parameter.name) && has_whole_blocks(parameter);
+           !options_.not_encoded.contains(parameter.name) &&
+           can_encode(parameter, options_.frozen_weights->format);
   }
 
   const DecoderOptions& options_;

@@ -16,7 +16,7 @@ class OperatorContext;
 // A matrix [out, in], or several, with normal initial values.
 ParameterId declare_weight(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                            double standard_deviation);
-// The same for an operator that decodes it (ops/nf4). `in_fp8`: ParameterSpec::in_fp8.
+// The same for an operator that decodes it (ops/encoded_weight.h). `in_fp8`: ParameterSpec::in_fp8.
 ParameterId declare_decodable_weight(OperatorTape& tape, std::string name,
                                      std::vector<std::int64_t> shape, double standard_deviation,
                                      bool in_fp8 = false);

@@ -7,9 +7,9 @@
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
 #include "models/layers/recorded_router.h"
+#include "models/ops/encoded_weight.h"
 #include "models/ops/experts/expert_linear.h"
 #include "models/ops/experts/grouped_glu_gemm.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {

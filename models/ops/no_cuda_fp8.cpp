@@ -2,6 +2,7 @@
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/fp8/fp8.h"
 #include "models/ops/fp8/fp8_block.h"
+#include "models/ops/fp8/fp8_stored.h"
 #include "models/ops/fp8/fp8_weight.h"
 #include "models/ops/matmul/matmul.h"
 
@@ -26,8 +27,17 @@ void fp8_weight_scales_cuda(const at::Tensor& /*amax*/, const at::Tensor& /*scal
   throw_cuda_not_built("fp8_weight_scales");
 }
 
+void fp8_decode_cuda(const at::Tensor& /*codes*/, const at::Tensor& /*scale*/,
+                     const at::Tensor& /*values*/) {
+  throw_cuda_not_built("fp8_decode");
+}
+
 void fp8_transpose_cuda(const at::Tensor& /*codes*/, const at::Tensor& /*columns*/) {
   throw_cuda_not_built("fp8_transpose");
+}
+
+bool has_fp8_products_cuda(at::Device /*device*/) {
+  throw_cuda_not_built("fp8");
 }
 
 void check_fp8_device_cuda(at::Device /*device*/) {

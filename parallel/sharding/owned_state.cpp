@@ -112,7 +112,8 @@ void OwnedState::add_views(int unit, std::size_t part, std::vector<ShardView>& v
                    .trainable = trainable,
                    .weight = exact.narrow(0, owned.shard_begin, owned.numel),
                    .in_adapter = segment.spec.in_adapter};
-    if (layout.encoding.format == ParameterEncoding::Format::kNf4) {
+    if (!layout.encoding.is_plain()) {
+      view.format = layout.encoding.format;
       view.encoded_ranges = encoded_ranges(segment.spec);
       view.decoded_shape = segment.spec.shape;
     }

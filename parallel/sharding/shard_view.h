@@ -14,7 +14,7 @@
 
 namespace packtrain {
 
-// Of an encoded parameter, shape and elements are those stored: uint8, whole NF4 groups.
+// Of an encoded parameter, shape and elements are those stored: uint8; of NF4 whole groups.
 struct ShardView {
   std::string parameter;
   std::vector<std::int64_t> shape;  // of the whole parameter
@@ -26,8 +26,9 @@ struct ShardView {
   at::Tensor weight;
   std::vector<OptimizerTensor> optimizer = {};  // as declared; empty for frozen parameters
   bool in_adapter = false;                      // of a low-rank update, not of the model itself
-  // NF4: the elements of each tensor (EncodedParameter). Empty: the weight is not encoded.
+  // The elements of each range (EncodedParameter). Empty: the weight is not encoded.
   std::vector<ElementRange> encoded_ranges = {};
+  ParameterEncoding::Format format = ParameterEncoding::Format::kPlain;
   std::vector<std::int64_t> decoded_shape = {};  // of the parameter, if it is encoded
 };
 

@@ -9,11 +9,24 @@
 #include "framework/device/tensor_device.h"
 #include "framework/device/tensor_type.h"
 #include "models/block/encoded_layout.h"
+#include "models/block/fp8_bytes.h"
 #include "models/ops/fp8/fp8_weight.h"
 #include "parallel/sharding/arena.h"
 #include "parallel/sharding/slot_sizes.h"
 
 namespace packtrain {
+namespace {
+
+// 8-bit products read stored codes and their scale where they are.
+void set_stored_codes(Parameter& parameter, const ParameterSpec& spec) {
+  if (spec.encoding.format != ParameterEncoding::Format::kFp8 || spec.shape.size() != 2) return;
+  const at::Tensor& bytes = parameter.encoded->bytes;
+  const at::Tensor scale = bytes.narrow(0, spec.numel(), kFp8ScaleBytes).view(at::kFloat);
+  parameter.fp8_codes = bytes.narrow(0, 0, spec.numel()).view(at::kFloat8_e4m3fn).view(spec.shape);
+  parameter.fp8_scale = scale.narrow(0, 0, 2);
+}
+
+}  // namespace
 
 ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, const Device& device,
                                Communicator& gather, Communicator& reduce,
@@ -32,7 +45,7 @@ ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, c
 void ShardedStorage::allocate_decoded_weight(at::Device device) {
   for (const Unit& unit : table_.units) {
     for (const UnitPart& part : unit.parts) {
-      if (part.layout.encoding.format == ParameterEncoding::Format::kPlain) continue;
+      if (part.layout.encoding.is_plain()) continue;
       decoded_weight_ =
           at::empty({largest_encoded_numel(table_)},
                     at::TensorOptions(scalar_type(part.layout.encoding.type)).device(device));
@@ -133,9 +146,10 @@ std::vector<Parameter> ShardedStorage::make_views(int block, int grad_slot,
     parameter.value = view(gathered_weights(u, place.part), 0);
     if (gathers_codes(u, place.part)) set_codes(parameter, parameter.value, segment);
     if (segment.scale >= 0) parameter.fp8_scale = scales_.scale(segment.scale);
-    if (layout.encoding.format == ParameterEncoding::Format::kNf4) {
-      parameter.encoded = std::make_shared<EncodedParameter>(
-          EncodedParameter{std::move(parameter.value), encoded_ranges(segment.spec)});
+    if (!layout.encoding.is_plain()) {
+      parameter.encoded = std::make_shared<EncodedParameter>(EncodedParameter{
+          std::move(parameter.value), encoded_ranges(segment.spec), layout.encoding.format});
+      set_stored_codes(parameter, segment.spec);
       parameter.value = decoded_weight_.narrow(0, 0, segment.spec.numel()).view(segment.spec.shape);
     }
     if (trainable && grad_slot >= 0) {

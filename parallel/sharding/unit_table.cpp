@@ -176,7 +176,7 @@ UnitTable make_unit_table(Blocks blocks, int num_ranks) {
 std::int64_t largest_encoded_numel(const UnitTable& table) {
   std::int64_t largest = 0;
   for (const auto& [name, spec] : parameters_by_name(table)) {
-    if (spec->encoding.format == ParameterEncoding::Format::kPlain) continue;
+    if (spec->encoding.is_plain()) continue;
     largest = std::max(largest, spec->numel());
   }
   return largest;

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 
+#include "models/block/fp8_bytes.h"
+#include "models/ops/fp8/fp8_stored.h"
 #include "models/ops/nf4/nf4.h"
 #include "training/checkpoint/checkpoint_error.h"
-#include "training/checkpoint/owned_groups.h"
+#include "training/checkpoint/encode_shard.h"
 
 namespace packtrain {
 namespace {
@@ -31,19 +33,26 @@ void check_shape(const ShardReader& reader, const ShardView& shard) {
 }
 
 bool has_tensors(const EncodedShape& encoded, const ShardView& shard) {
-  return std::ranges::equal(encoded.tensor_numels, shard.encoded_ranges, {}, {},
+  return encoded.format == shard.format &&
+         std::ranges::equal(encoded.tensor_numels, shard.encoded_ranges, {}, {},
                             &ElementRange::numel);
 }
 
-void quantise(ShardReader& reader, const ShardView& shard) {
-  for (const OwnedGroups& owned : owned_groups(shard)) {
-    const auto read = [&](std::int64_t begin, std::int64_t numel) {
-      const at::Tensor values = at::empty({numel}, shard.weight.options().dtype(at::kFloat));
-      read_decoded(reader, shard.parameter, owned.range.begin + begin, values);
-      return values;
-    };
-    nf4_quantize_tensor(owned.range.numel, owned.first_group, owned.groups, read);
-  }
+void encode(ShardReader& reader, const ShardView& shard) {
+  encode_shard(shard, [&](std::int64_t begin, std::int64_t numel) {
+    const at::Tensor values = at::empty({numel}, shard.weight.options().dtype(at::kFloat));
+    read_decoded(reader, shard.parameter, begin, values);
+    return values;
+  });
+}
+
+void read_decoded_fp8(ShardReader& reader, const std::string& parameter, std::int64_t numel,
+                      std::int64_t begin, const at::Tensor& destination) {
+  const at::Tensor scale = at::empty({kFp8ScaleBytes}, at::kByte);
+  reader.read("weight", parameter, numel, scale);
+  const at::Tensor codes = at::empty({destination.numel()}, at::kByte);
+  reader.read("weight", parameter, begin, codes);
+  destination.copy_(fp8_decode_codes(codes, scale.view(at::kFloat)));
 }
 
 // Decodes the elements [begin, end) of a tensor, whose groups begin at `first_group` of the
@@ -68,6 +77,9 @@ void read_decoded(ShardReader& reader, const std::string& parameter, std::int64_
                   const at::Tensor& destination) {
   const EncodedShape* encoded = find_encoded(reader, parameter);
   if (encoded == nullptr) return reader.read("weight", parameter, begin, destination);
+  if (encoded->format == ParameterEncoding::Format::kFp8) {
+    return read_decoded_fp8(reader, parameter, encoded->tensor_numels.front(), begin, destination);
+  }
   constexpr std::int64_t kAtOnce = 1024 * kNf4GroupElements;
   const std::int64_t end = begin + destination.numel();
   std::int64_t tensor_begin = 0;
@@ -96,7 +108,7 @@ void read_weight(ShardReader& reader, const ShardView& shard) {
   if (encoded != nullptr && has_tensors(*encoded, shard)) {
     reader.read("weight", shard.parameter, shard.begin, shard.weight);
   } else {
-    quantise(reader, shard);
+    encode(reader, shard);
   }
 }
 

@@ -9,11 +9,12 @@
 
 namespace packtrain {
 
-// Fills shard.weight from the checkpoint: as stored, decoded from NF4, or quantised to it. Throws
+// Fills shard.weight from the checkpoint: as stored, decoded, or encoded. Throws
 // Error(kCheckpoint) when the parameter has another shape.
 void read_weight(ShardReader& reader, const ShardView& shard);
 
-// Elements [begin, begin + n) of a parameter, decoded if it is stored in NF4, to `destination` [n].
+// Elements [begin, begin + n) of a parameter, decoded if it is stored encoded, to `destination`
+// [n].
 void read_decoded(ShardReader& reader, const std::string& parameter, std::int64_t begin,
                   const at::Tensor& destination);
 

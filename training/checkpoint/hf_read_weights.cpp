@@ -11,7 +11,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/safetensors.h"
-#include "models/ops/nf4/nf4.h"
+#include "training/checkpoint/encode_shard.h"
 #include "training/checkpoint/hf_new_rows.h"
 #include "training/checkpoint/hf_weights.h"
 #include "training/checkpoint/mxfp4.h"
@@ -120,24 +120,30 @@ const BitsandbytesTensor* find_same_blocks(const HfWeights& weights,
   return nullptr;
 }
 
-// Copies the groups that the shard owns, or quantises them. Reads a tensor's values in parts.
+// Copies the groups that the shard owns. False, and some of them, if the files do not have them
+// all.
+bool copy_groups(const HfWeights& weights, const PiecesOfParameter& of_parameter,
+                 const ShardView& shard) {
+  if (shard.format != ParameterEncoding::Format::kNf4 || weights.encoded.empty()) return false;
+  for (const OwnedGroups& owned : owned_groups(shard)) {
+    const auto* same = find_same_blocks(weights, of_parameter, shard.parameter, owned.range);
+    if (same == nullptr) return false;
+    read_groups(*same, owned.first_group, owned.groups);
+  }
+  return true;
+}
+
+// Encodes what the shard owns, or copies it. Reads values in parts.
 void import_encoded(const HfWeights& weights, const PiecesOfParameter& of_parameter,
                     const ShardView& shard) {
+  if (copy_groups(weights, of_parameter, shard)) return;
   const auto [begin, end] = of_parameter.equal_range(shard.parameter);
-  for (const OwnedGroups& owned : owned_groups(shard)) {
-    if (const auto* same = find_same_blocks(weights, of_parameter, shard.parameter, owned.range)) {
-      read_groups(*same, owned.first_group, owned.groups);
-      continue;
-    }
-    const auto read = [&, first = begin, last = end](std::int64_t at, std::int64_t numel) {
-      const at::Tensor values = at::empty({numel}, shard.weight.options().dtype(at::kFloat));
-      const ShardView part{
-          shard.parameter, shard.decoded_shape, owned.range.begin + at, numel, false, values};
-      for (auto piece = first; piece != last; ++piece) import_piece(weights, *piece->second, part);
-      return values;
-    };
-    nf4_quantize_tensor(owned.range.numel, owned.first_group, owned.groups, read);
-  }
+  encode_shard(shard, [&, first = begin, last = end](std::int64_t at, std::int64_t numel) {
+    const at::Tensor values = at::empty({numel}, shard.weight.options().dtype(at::kFloat));
+    const ShardView part{shard.parameter, shard.decoded_shape, at, numel, false, values};
+    for (auto piece = first; piece != last; ++piece) import_piece(weights, *piece->second, part);
+    return values;
+  });
 }
 
 }  // namespace

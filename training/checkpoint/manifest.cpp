@@ -25,10 +25,6 @@ namespace {
 using nlohmann::json;
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-constexpr std::string_view kKnownRequirements[] = {kAdapterRequirement, kNf4Requirement,
-                                                   kAdaptersRequirement, kMagnitudesRequirement,
-                                                   kInitialValuesRequirement};
-
 struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -199,8 +195,10 @@ std::map<std::string, EncodedShape> parse_encoded(const json& document) {
   if (!objects.is_object()) throw Fault("'encoded' is not an object");
   std::map<std::string, EncodedShape> encoded;
   for (const auto& [name, object] : objects.items()) {
+    const bool is_fp8 = object.value("format", "") == kFp8Format;
     encoded[name] = {parse_counts(member(object, "shape"), name),
-                     parse_counts(member(object, "tensors"), name)};
+                     parse_counts(member(object, "tensors"), name),
+                     is_fp8 ? ParameterEncoding::Format::kFp8 : ParameterEncoding::Format::kNf4};
   }
   return encoded;
 }
@@ -259,8 +257,10 @@ std::string manifest_text(const Manifest& manifest) {
   json document = {{"format", kFormat}, {"version", kManifestVersion},
                    {"digest", kDigest}, {"state", state_json(manifest.state)},
                    {"files", files},    {"parameters", parameters}};
-  for (const auto& [name, of] : manifest.encoded)
-    document["encoded"][name] = {{"shape", of.shape}, {"tensors", of.tensor_numels}};
+  for (const auto& [name, of] : manifest.encoded) {
+    json& object = document["encoded"][name] = {{"shape", of.shape}, {"tensors", of.tensor_numels}};
+    if (of.format == ParameterEncoding::Format::kFp8) object["format"] = kFp8Format;
+  }
   if (!manifest.requirements.empty()) document[kRequirementsKey] = manifest.requirements;
   // A path with invalid UTF-8 in the saved configuration must not fail the save.
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "models/block/parameter_encoding.h"
 #include "training/checkpoint/folder_names.h"
 #include "training/checkpoint/training_state.h"
 
@@ -45,19 +46,28 @@ struct CheckpointFile {
   std::vector<SavedRange> ranges = {};
 };
 
-// A parameter stored in NF4 groups (models/block/nf4_groups.h).
+// A parameter that is stored encoded (models/block/parameter_encoding.h).
 struct EncodedShape {
-  std::vector<std::int64_t> shape;          // of the parameter
-  std::vector<std::int64_t> tensor_numels;  // elements of its tensors, each in groups of its own
+  std::vector<std::int64_t> shape;  // of the parameter
+  // The elements of its tensors, each in groups of its own. 8-bit floats have one entry for all.
+  std::vector<std::int64_t> tensor_numels;
+  ParameterEncoding::Format format = ParameterEncoding::Format::kNf4;
 };
+
+// Its "format" in manifest.json. A parameter in NF4 has none there.
+inline constexpr const char* kFp8Format = "fp8";
 
 // In the requirements of a checkpoint with such parameters.
 inline constexpr std::string_view kNf4Requirement = "nf4_groups";
+inline constexpr std::string_view kFp8Requirement = "fp8_weights";
+
+// This version knows them.
+inline constexpr std::string_view kKnownRequirements[] = {
+    kAdapterRequirement,  kNf4Requirement,        kFp8Requirement,
+    kAdaptersRequirement, kMagnitudesRequirement, kInitialValuesRequirement};
 
 struct Manifest {
-  // Features that a reader must know in addition to the version (core/requirements.h). This version
-  // knows `adapter`: the checkpoint holds an adapter, not the whole model; kNf4Requirement;
-  // kAdaptersRequirement; kMagnitudesRequirement; and kInitialValuesRequirement.
+  // Features that a reader must know in addition to the version (core/requirements.h).
   std::vector<std::string> requirements = {};
   TrainingState state;
   std::vector<CheckpointFile> files;  // in the order of the ranks that wrote them

@@ -6,9 +6,11 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <system_error>
 #include <vector>
 
+#include "models/block/fp8_bytes.h"
 #include "models/block/nf4_groups.h"
 
 namespace packtrain {
@@ -23,6 +25,27 @@ std::optional<std::int64_t> next_number(std::string_view& text) {
   if (error != std::errc{} || value < 0 || !ends) return std::nullopt;
   text.remove_prefix(std::min(length + 1, text.size()));
   return value;
+}
+
+// The stored bytes of an encoded parameter. Nothing if its sizes contradict each other.
+std::optional<std::int64_t> encoded_bytes(const EncodedShape& encoded) {
+  const bool is_fp8 = encoded.format == ParameterEncoding::Format::kFp8;
+  const std::int64_t block = is_fp8 ? kFp8ScaleBytes : kNf4BlockElements;
+  std::int64_t numel = 1;
+  std::int64_t of_tensors = 0;
+  std::int64_t num_groups = 0;
+  for (const std::int64_t size : encoded.shape) {
+    if (__builtin_mul_overflow(numel, size, &numel)) return std::nullopt;
+  }
+  for (const std::int64_t size : encoded.tensor_numels) {
+    if (size <= 0 || size % block != 0 || __builtin_add_overflow(of_tensors, size, &of_tensors) ||
+        of_tensors > numel) {
+      return std::nullopt;
+    }
+    num_groups += num_nf4_groups(size);
+  }
+  if (of_tensors != numel) return std::nullopt;
+  return is_fp8 ? num_fp8_bytes(numel) : num_groups * kNf4GroupBytes;
 }
 
 }  // namespace
@@ -68,21 +91,10 @@ std::string file_with_wrong_ranges(const Manifest& manifest) {
 
 std::string wrongly_encoded_parameter(const Manifest& manifest) {
   for (const auto& [name, encoded] : manifest.encoded) {
-    std::int64_t numel = 1;
-    std::int64_t of_tensors = 0;
-    std::int64_t num_groups = 0;
-    bool fits = true;
-    for (const std::int64_t size : encoded.shape) {
-      fits = fits && !__builtin_mul_overflow(numel, size, &numel);
-    }
-    for (const std::int64_t size : encoded.tensor_numels) {
-      fits = fits && size > 0 && size % kNf4BlockElements == 0 &&
-             !__builtin_add_overflow(of_tensors, size, &of_tensors) && of_tensors <= numel;
-      if (fits) num_groups += num_nf4_groups(size);
-    }
+    const auto bytes = encoded_bytes(encoded);
     const auto stored = manifest.parameters.find(name);
-    if (!fits || of_tensors != numel || stored == manifest.parameters.end() ||
-        stored->second != std::vector<std::int64_t>{num_groups * kNf4GroupBytes}) {
+    if (!bytes || stored == manifest.parameters.end() ||
+        stored->second != std::vector<std::int64_t>{*bytes}) {
       return name;
     }
   }

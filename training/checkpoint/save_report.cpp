@@ -104,7 +104,7 @@ Report unpack(std::string_view report) {
 json encoded_shape(const ShardView& shard) {
   std::vector<std::int64_t> numels;
   for (const ElementRange& range : shard.encoded_ranges) numels.push_back(range.numel);
-  return {{"shape", shard.decoded_shape}, {"tensors", numels}};
+  return {{"shape", shard.decoded_shape}, {"tensors", numels}, {"format", shard.format}};
 }
 
 std::vector<SavedRange> saved_ranges(const std::vector<SentRange>& sent,
@@ -189,10 +189,17 @@ Manifest manifest_of(const TrainingState& state, const std::vector<std::string>&
       manifest.parameters.try_emplace(name, shape);
     }
     for (const auto& [name, encoded] : read.back().object["encoded"].items()) {
-      manifest.encoded.try_emplace(name, EncodedShape{encoded["shape"], encoded["tensors"]});
+      manifest.encoded.try_emplace(
+          name, EncodedShape{encoded["shape"], encoded["tensors"], encoded["format"]});
     }
   }
-  if (!manifest.encoded.empty()) manifest.requirements.emplace_back(kNf4Requirement);
+  for (const auto& [format, requirement] :
+       {std::pair(ParameterEncoding::Format::kNf4, kNf4Requirement),
+        std::pair(ParameterEncoding::Format::kFp8, kFp8Requirement)}) {
+    const bool has = std::ranges::any_of(
+        manifest.encoded, [&](const auto& entry) { return entry.second.format == format; });
+    if (has) manifest.requirements.emplace_back(requirement);
+  }
   if (std::ranges::any_of(manifest.parameters,
                           [](const auto& entry) { return is_initial_name(entry.first); })) {
     manifest.requirements.emplace_back(kInitialValuesRequirement);

@@ -39,10 +39,11 @@ std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
 // Of the part that a rank owns.
 std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
   // The model under an adapter is not saved.
-  const std::int64_t frozen =
-      trains_adapter(config)
-          ? 0
-          : bytes_named(device, "frozen weights") + bytes_named(device, "frozen weights, nf4");
+  const std::int64_t frozen = trains_adapter(config)
+                                  ? 0
+                                  : bytes_named(device, "frozen weights") +
+                                        bytes_named(device, "frozen weights, nf4") +
+                                        bytes_named(device, "frozen weights, fp8");
   const std::int64_t weights = bytes_named(device, "master weights") + frozen;
   return config.checkpoint.weights_only ? weights : weights + bytes_named(device, "moments");
 }

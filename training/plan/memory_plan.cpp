@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "framework/config/load.h"
 #include "framework/config/objective_settings.h"
 #include "framework/core/units.h"
 #include "models/decoder/decoder.h"
@@ -132,7 +133,7 @@ void MemoryPlanner::find_sizes() {
   sizes_.trainable = owned.trainable_numel;
   for (const WeightBuffer& buffer : owned.buffers) {
     if (buffer.is_master()) continue;
-    const bool is_encoded = buffer.encoding.format == ParameterEncoding::Format::kNf4;
+    const bool is_encoded = !buffer.encoding.is_plain();
     std::int64_t& frozen = is_encoded ? sizes_.encoded_bytes : sizes_.frozen_bytes;
     (buffer.trainable ? sizes_.weight_bytes : frozen) += buffer.size_bytes();
   }
@@ -152,8 +153,9 @@ MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
   add_state(load.several_micro_batches, plan);
   add(plan.allocated, "reference model", reference_bytes_, "frozen weights and their slots");
   plan.shared_bytes = plan.allocated_bytes();
+  const std::string base = config_value(config_, "model.base");
   add(plan.allocated, "decoded weight", sizes_.decoded_weight * bytes_of(config_.precision.compute),
-      fmt::format("{}, the largest of nf4", name_of(config_.precision.compute)));
+      fmt::format("{}, the largest of {}", name_of(config_.precision.compute), base));
   if (is_sharded()) add_slots(plan);
   add_step(load, plan);
   if (ranks_.device == DeviceKind::kCuda) add_outside(plan);
@@ -166,7 +168,9 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
   add(entries, "master weights", sizes_.trainable * kFloatBytes, "float32, owned");
   add(entries, "weights", sizes_.weight_bytes, fmt::format("{}, owned", name_of(compute)));
   add(entries, "frozen weights", sizes_.frozen_bytes, fmt::format("{}, owned", name_of(compute)));
-  add(entries, "frozen weights, nf4", sizes_.encoded_bytes, "4 bits and scales, owned");
+  const bool is_nf4 = config_.model.base == BaseStorage::kNf4;
+  add(entries, is_nf4 ? "frozen weights, nf4" : "frozen weights, fp8", sizes_.encoded_bytes,
+      is_nf4 ? "4 bits and scales, owned" : "8 bits and a scale, owned");
   const auto state = sharding_options(config_).optimizer_state;
   add(entries, "moments", state_bytes(state, sizes_.trainable),
       fmt::format("{}, {}", number_word(state.size()), name_of(config_.optimizer.moments)));
@@ -183,7 +187,7 @@ void MemoryPlanner::add_slots(MemoryPlan& plan) const {
   auto& entries = plan.allocated;
   add(entries, "gather slots", sizes_.weight_slot_bytes,
       fmt::format("{} of {}{}{}", num_weight_slots_, name_of(compute),
-                  sizes_.encoded_bytes > 0 ? " and nf4" : "",
+                  sizes_.encoded_bytes > 0 ? " and " + config_value(config_, "model.base") : "",
                   sizes_.sent_codes > 0 ? " and e4m3" : ""));
   add(entries, "codes sent", sizes_.sent_codes, "e4m3, the largest unit's shard");
   add(entries, "gradient slots", sizes_.grad_slots * bytes_of(reduce),

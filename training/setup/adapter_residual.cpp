@@ -9,9 +9,8 @@
 #include "framework/device/tensor_type.h"
 #include "models/adapters/adapter_weights.h"
 #include "models/adapters/low_rank.h"
-#include "models/ops/nf4/nf4.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/checkpoint/owned_groups.h"
+#include "training/checkpoint/encode_shard.h"
 #include "training/setup/first_parameter.h"
 
 namespace packtrain {
@@ -27,13 +26,10 @@ std::map<std::string, ShardView> shards_with_updates(const AdapterTargets& targe
   return shards;
 }
 
-void quantise(const at::Tensor& values, const ShardView& shard) {
-  for (const OwnedGroups& owned : owned_groups(shard)) {
-    const auto read = [&](std::int64_t begin, std::int64_t numel) {
-      return values.narrow(0, owned.range.begin + begin, numel).to(shard.weight.device());
-    };
-    nf4_quantize_tensor(owned.range.numel, owned.first_group, owned.groups, read);
-  }
+void encode(const at::Tensor& values, const ShardView& shard) {
+  encode_shard(shard, [&](std::int64_t begin, std::int64_t numel) {
+    return values.narrow(0, begin, numel).to(shard.weight.device());
+  });
 }
 
 }  // namespace
@@ -60,7 +56,7 @@ void subtract_initial(const LoraModules& modules, const InitialUpdate& initial,
   if (!shard.encoded_ranges.empty()) {
     const at::Tensor values = first_values().view({-1});
     subtract_updates(modules, initial.a, initial.b, 0, values);
-    return quantise(values, shard);
+    return encode(values, shard);
   }
   // A copy, also of float32 on the CPU: the shard is not written in place.
   const at::Tensor values =

@@ -9,13 +9,26 @@
 
 namespace packtrain {
 
-void log_encoded_weights(std::span<const std::unique_ptr<Block>> blocks) {
+namespace {
+
+// Why the format cannot store the others.
+const char* reason_of(ParameterEncoding::Format format) {
+  return format == ParameterEncoding::Format::kNf4
+             ? "because a Hugging Face tensor of them is not one run of whole blocks of 64 elements"
+             : "because precision.keep_bf16 names them or their elements are not whole 16 bytes";
+}
+
+}  // namespace
+
+void log_encoded_weights(std::span<const std::unique_ptr<Block>> blocks,
+                         ParameterEncoding::Format format) {
+  const char* name = format == ParameterEncoding::Format::kNf4 ? "NF4" : "8-bit floats";
   std::int64_t encoded = 0;
   std::int64_t bytes = 0;
   std::vector<std::string> others;
   for (const std::unique_ptr<Block>& block : blocks) {
     for (const ParameterSpec& spec : block->parameters()) {
-      if (spec.encoding.format == ParameterEncoding::Format::kNf4) {
+      if (!spec.encoding.is_plain()) {
         encoded += spec.numel();
         bytes += spec.encoding.size_bytes(stored_numel(spec));
       } else if (spec.decodable && !spec.trainable) {
@@ -23,14 +36,12 @@ void log_encoded_weights(std::span<const std::unique_ptr<Block>> blocks) {
       }
     }
   }
-  log_info("model.base: {:.1f} million frozen weights are stored as NF4, in {:.2f} bits each",
-           static_cast<double>(encoded) / 1e6,
+  log_info("model.base: {:.1f} million frozen weights are stored as {}, in {:.2f} bits each",
+           static_cast<double>(encoded) / 1e6, name,
            8.0 * static_cast<double>(bytes) / static_cast<double>(encoded));
   if (others.empty()) return;
-  log_warning(
-      "model.base: {} weights are not stored as NF4, because a Hugging Face tensor of them "
-      "is not one run of whole blocks of 64 elements: {}{}",
-      others.size(), others.front(), others.size() > 1 ? " and others" : "");
+  log_warning("model.base: {} weights are not stored as {}, {}: {}{}", others.size(), name,
+              reason_of(format), others.front(), others.size() > 1 ? " and others" : "");
 }
 
 }  // namespace packtrain

@@ -8,8 +8,9 @@
 
 namespace packtrain {
 
-// Logs how much of the model is stored as NF4, and which frozen weights are not. At least one
+// Logs how much of the model is stored in `format`, and which frozen weights are not. At least one
 // parameter is.
-void log_encoded_weights(std::span<const std::unique_ptr<Block>> blocks);
+void log_encoded_weights(std::span<const std::unique_ptr<Block>> blocks,
+                         ParameterEncoding::Format format);
 
 }  // namespace packtrain

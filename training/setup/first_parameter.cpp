@@ -6,7 +6,7 @@
 #include <span>
 
 #include "models/block/encoded_layout.h"
-#include "models/ops/nf4/nf4.h"
+#include "models/ops/encoded_weight.h"
 #include "training/setup/initial_weights.h"
 
 namespace packtrain {
@@ -21,7 +21,8 @@ ShardView whole_parameter(const std::string& name, const std::vector<std::int64_
 ShardView first_parameter(const ModelSource& source, std::uint64_t seed,
                           const ParameterSpec& spec) {
   ShardView shard = whole_parameter(spec.name, stored_shape(spec));
-  if (spec.encoding.format == ParameterEncoding::Format::kNf4) {
+  if (!spec.encoding.is_plain()) {
+    shard.format = spec.encoding.format;
     shard.weight = at::zeros({shard.numel}, at::kByte);  // as a run has unused bytes
     shard.encoded_ranges = encoded_ranges(spec);
     shard.decoded_shape = spec.shape;
@@ -37,7 +38,7 @@ ShardView first_parameter(const ModelSource& source, std::uint64_t seed,
 at::Tensor decoded_values(const ShardView& shard, const ParameterSpec& spec) {
   if (shard.encoded_ranges.empty()) return shard.weight.view(spec.shape);
   at::Tensor values = at::empty(spec.shape, at::kFloat);
-  nf4_decode({shard.weight, shard.encoded_ranges}, values.view({-1}));
+  decode({shard.weight, shard.encoded_ranges, shard.format}, values.view({-1}));
   return values;
 }
 

@@ -4,22 +4,18 @@
 
 #include "framework/device/tensor_device.h"
 #include "models/decoder/initialize.h"
-#include "models/ops/nf4/nf4.h"
-#include "training/checkpoint/owned_groups.h"
+#include "training/checkpoint/encode_shard.h"
 
 namespace packtrain {
 namespace {
 
-// Makes the initial values of the tensors that the shard has parts of, and quantises them.
+// Makes the initial values of the tensors that the shard has parts of, and encodes them.
 void initialize_encoded(const ParameterSpec& spec, std::uint64_t seed, const ShardView& shard) {
-  for (const OwnedGroups& owned : owned_groups(shard)) {
-    const auto read = [&](std::int64_t begin, std::int64_t numel) {
-      const at::Tensor values = at::empty({numel}, shard.weight.options().dtype(at::kFloat));
-      initialize(spec, seed, owned.range.begin + begin, values);
-      return values;
-    };
-    nf4_quantize_tensor(owned.range.numel, owned.first_group, owned.groups, read);
-  }
+  encode_shard(shard, [&](std::int64_t begin, std::int64_t numel) {
+    const at::Tensor values = at::empty({numel}, shard.weight.options().dtype(at::kFloat));
+    initialize(spec, seed, begin, values);
+    return values;
+  });
 }
 
 }  // namespace

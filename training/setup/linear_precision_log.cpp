@@ -7,6 +7,7 @@
 #include "framework/core/logging.h"
 #include "framework/device/tensor_device.h"
 #include "models/decoder/linear_weights.h"
+#include "models/decoder/parameters.h"
 #include "models/ops/experts/fp8_expert_product.h"
 #include "models/ops/fp8/fp8.h"
 #include "models/ops/fp8/fp8_block.h"
@@ -49,6 +50,15 @@ LinearPrecision linear_precision(const PrecisionSection& precision) {
                                 : Fp8Recipe::kBlock};
 }
 
+std::set<std::string> kept_weights(const DecoderConfig& decoder) {
+  if (decoder.linear.keep.empty()) return {};
+  std::set<std::string> kept;
+  for (const ParameterSpec& spec : all_parameters(decoder)) {
+    if (spec.decodable && decoder.linear.keeps(spec.name)) kept.insert(spec.name);
+  }
+  return kept;
+}
+
 void prepare_linear_precision(const DecoderConfig& decoder, const Device& device) {
   if (decoder.linear.products == Fp8Products::kNone) return;
   const LinearWeights weights = linear_weights(decoder);
@@ -57,16 +67,18 @@ void prepare_linear_precision(const DecoderConfig& decoder, const Device& device
                 std::string("precision.linear is ") + name_of(decoder.linear.recipe) +
                     ", but no linear layer of the model can use it",
                 "Set precision.linear: bf16, or leave layers out of precision.keep_bf16. Sizes of "
-                "weights must be multiples of 16, and only fp8_tensor computes experts in 8 bits.");
+                "weights must be multiples of 16. Only fp8_tensor computes experts in 8 bits, and "
+                "none computes weights of DoRA with dropout.");
   }
   if (decoder.linear.recipe == Fp8Recipe::kTensor) {
     check_fp8_device(tensor_device(device));
   } else {
     check_fp8_block_device(tensor_device(device));
   }
+  const bool has_gradients =
+      decoder.linear.products == Fp8Products::kAll && decoder.adapter == nullptr;
   log_info("precision.linear: weights that multiply in 8-bit floats{}: {}",
-           decoder.linear.products == Fp8Products::kAll ? ", their gradients too" : "",
-           weights.in_fp8.size());
+           has_gradients ? ", their gradients too" : "", weights.in_fp8.size());
   if (!weights.experts_in_fp8.empty()) {
     log_info(
         "precision.linear: weights of experts that multiply in 8-bit floats, their gradients in "
@@ -75,8 +87,9 @@ void prepare_linear_precision(const DecoderConfig& decoder, const Device& device
     warn_of_slower_experts(decoder.experts, decoder.hidden_size);
   }
   log_others(weights.kept, "as precision.keep_bf16 says");
+  log_others(weights.divided, "because DoRA with dropout multiplies parts of them");
   log_others(weights.odd, "because a size is not a multiple of 16");
-  log_others(weights.experts, "because they are of experts and precision.linear is fp8_block");
+  log_others(weights.experts, "because they are of experts, which need fp8_tensor and no adapter");
 }
 
 }  // namespace packtrain

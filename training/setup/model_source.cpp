@@ -170,6 +170,7 @@ void add_adapter(AdapterSource adapter, ModelSource& source) {
 ModelSource checkpoint_source(const std::string& folder, const Config& config) {
   if (auto adapter = adapter_of_checkpoint(folder)) {
     ModelSource source = find_base(config.model);
+    source.decoder.linear = linear_precision(config.precision);
     add_adapter(std::move(*adapter), source);
     return source;
   }
@@ -220,6 +221,10 @@ DecoderOptions decoder_options(const Config& config, const DecoderConfig& decode
     options.not_encoded = parameters_that_cut_tensors(decoder);
     if (!decoder.family.empty()) options.parts = parameter_parts(decoder);
   }
+  if (config.model.base == BaseStorage::kFp8) {
+    options.frozen_weights = {options.encoding.type, ParameterEncoding::Format::kFp8};
+    options.not_encoded = kept_weights(decoder);
+  }
   return options;
 }
 
@@ -233,7 +238,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   options.recompute = policies_by_rows(config, decoder, run_device.device->kind());
   if (!decoder.family.empty() && options.parts.empty()) options.parts = parameter_parts(decoder);
   auto blocks = make_decoder(decoder, options);
-  if (options.frozen_weights) log_encoded_weights(blocks);
+  if (options.frozen_weights) log_encoded_weights(blocks, options.frozen_weights->format);
   // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
   // models.
   release_unused_tensor_memory(*run_device.device);

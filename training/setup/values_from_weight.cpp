@@ -18,7 +18,7 @@ namespace packtrain {
 namespace {
 
 bool is_encoded(const ParameterSpec& spec) {
-  return spec.encoding.format == ParameterEncoding::Format::kNf4;
+  return !spec.encoding.is_plain();
 }
 
 // The matrix whose largest part the adapter begins with, of all modules of the weight.

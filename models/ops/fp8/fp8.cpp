@@ -158,4 +158,8 @@ void check_fp8_device(at::Device device) {
   if (device.is_cuda()) check_fp8_device_cuda(device);
 }
 
+bool has_fp8_products(at::Device device) {
+  return device.is_cuda() && has_fp8_products_cuda(device);
+}
+
 }  // namespace packtrain

@@ -61,6 +61,8 @@ at::ScalarType fp8_scalar_type(Fp8Format format);
 // Throws Error(kDevice) when the current CUDA device cannot multiply 8-bit floats: wanted is
 // compute capability 8.9 or newer.
 void check_fp8_device(at::Device device);
+// False for such a device, and for a CPU, which rounds to 8-bit floats but multiplies in float32.
+bool has_fp8_products(at::Device device);
 
 // The memory of make_fp8_amax() for a kernel; null if `amax` is undefined.
 inline std::uint32_t* fp8_amax_slots(const at::Tensor& amax) {
@@ -73,5 +75,6 @@ void fp8_cast_cuda(const at::Tensor& x, const at::Tensor& scale, const Fp8Cast& 
                    const Fp8Copies& copies);
 at::Tensor make_fp8_amax_cuda(const at::Tensor& x);
 void check_fp8_device_cuda(at::Device device);
+bool has_fp8_products_cuda(at::Device device);
 
 }  // namespace packtrain

@@ -81,7 +81,13 @@ int compute_capability() {
          device_attribute(cudaDevAttrComputeCapabilityMinor);
 }
 
+bool has_fp8_products_cuda(at::Device device) {
+  const c10::cuda::CUDAGuard guard(device);
+  return compute_capability() >= kMinFp8Capability;
+}
+
 void check_fp8_device_cuda(at::Device device) {
+  if (has_fp8_products_cuda(device)) return;
   const c10::cuda::CUDAGuard guard(device);
   const int capability = compute_capability();
   if (capability >= kMinFp8Capability) return;

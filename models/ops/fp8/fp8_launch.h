@@ -49,4 +49,14 @@ struct Fp8CastArguments {
 };
 void launch_fp8_cast(const Fp8CastArguments& arguments, void* stream);
 
+// Values of e4m3 codes.
+struct Fp8DecodeArguments {
+  const std::uint8_t* codes = nullptr;  // `numel`, 16-byte aligned
+  const float* scale = nullptr;         // factor
+  void* values = nullptr;               // 16-byte aligned
+  std::int64_t numel = 0;               // a multiple of 16, at least 16
+  DataType dtype = DataType::kBFloat16;
+};
+void launch_fp8_decode(const Fp8DecodeArguments& arguments, void* stream);
+
 }  // namespace packtrain

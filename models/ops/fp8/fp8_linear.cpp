@@ -2,30 +2,26 @@
 
 #include <ATen/ops/empty.h>
 
+#include "models/ops/encoded_weight.h"
 #include "models/ops/fp8/fp8.h"
 #include "models/ops/fp8/fp8_weight.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
-namespace {
 
-// The weight's codes as the forward reads them, [out, in]: gathered ones, or cast.
-at::Tensor row_codes(const Parameter& weight, const at::Tensor& scale) {
-  if (weight.fp8_codes.defined()) return weight.fp8_codes;
+Fp8Operand fp8_weight_rows(const Parameter& weight, const at::Tensor& scale) {
+  if (weight.fp8_codes.defined()) return {weight.fp8_codes, weight.fp8_scale};
   decode_weight(weight);
-  return fp8_cast(weight.value, scale,
-                  {.rows = true, .has_known_scale = weight.fp8_scale.defined()})
-      .rows;
+  const bool is_known = weight.fp8_scale.defined();
+  return {fp8_cast(weight.value, scale, {.rows = true, .has_known_scale = is_known}).rows, scale};
 }
 
-// [in, out], as the gradient of the input reads them. They have no padding: fp8_takes().
-at::Tensor column_codes(const Parameter& weight, const at::Tensor& scale) {
-  if (weight.fp8_codes.defined()) return fp8_transpose(weight.fp8_codes);
+// They have no padding: fp8_takes(). Between the passes a gathered weight has other memory, and so
+// has the scale of its stored codes.
+Fp8Operand fp8_weight_columns(const Parameter& weight, const at::Tensor& scale) {
+  if (weight.fp8_codes.defined()) return {fp8_transpose(weight.fp8_codes), weight.fp8_scale};
   decode_weight(weight);
-  return fp8_cast(weight.value, scale, {.columns = true, .has_known_scale = true}).columns;
+  return {fp8_cast(weight.value, scale, {.columns = true, .has_known_scale = true}).columns, scale};
 }
-
-}  // namespace
 
 bool fp8_takes(std::int64_t out, std::int64_t in) {
   return out > 0 && in > 0 && out % kFp8Alignment == 0 && in % kFp8Alignment == 0;
@@ -38,9 +34,9 @@ at::Tensor fp8_weight_scale(const Parameter& weight, const at::Tensor& x) {
 at::Tensor fp8_linear_forward(const Fp8Operand& x, const Parameter& weight,
                               const at::Tensor& weight_scale, const Parameter* bias,
                               const GemmTiming& timing, const at::Tensor& residual) {
-  const at::Tensor codes = row_codes(weight, weight_scale);
+  const Fp8Operand operand = fp8_weight_rows(weight, weight_scale);
   at::Tensor y = at::empty({x.codes.size(0), weight.value.size(0)}, weight.value.options());
-  fp8_gemm_out(y, x, {codes, weight_scale},
+  fp8_gemm_out(y, x, operand,
                {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()},
                {.fast_accumulation = true}, timing);
   return y;
@@ -49,10 +45,10 @@ at::Tensor fp8_linear_forward(const Fp8Operand& x, const Parameter& weight,
 at::Tensor fp8_linear_backward_input(const Fp8Operand& grad_output, const Parameter& weight,
                                      const at::Tensor& weight_scale, const GemmTiming& timing,
                                      const at::Tensor& sum) {
-  const at::Tensor codes = column_codes(weight, weight_scale);
+  const Fp8Operand operand = fp8_weight_columns(weight, weight_scale);
   at::Tensor dx =
       at::empty({grad_output.codes.size(0), weight.value.size(1)}, weight.value.options());
-  fp8_gemm_out(dx, grad_output, {codes, weight_scale}, {.addend = sum}, {}, timing);
+  fp8_gemm_out(dx, grad_output, operand, {.addend = sum}, {}, timing);
   return dx;
 }
 

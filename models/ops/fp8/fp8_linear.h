@@ -22,7 +22,14 @@ bool fp8_takes(std::int64_t out, std::int64_t in);
 // Otherwise it is new memory on the device of `x`, which the forward writes.
 at::Tensor fp8_weight_scale(const Parameter& weight, const at::Tensor& x);
 
-// x W^T + b + residual, in the dtype of `weight`. Decodes (ops/nf4) and casts the weight.
+// The weight as the forward reads it, [N, K]: codes that it has, or cast ones. Then this writes
+// `weight_scale`, that of fp8_weight_scale(), unless it is known.
+Fp8Operand fp8_weight_rows(const Parameter& weight, const at::Tensor& weight_scale);
+// The same transposed, [K, N], as the gradient of the input reads it. `weight_scale`: that of the
+// forward.
+Fp8Operand fp8_weight_columns(const Parameter& weight, const at::Tensor& weight_scale);
+
+// x W^T + b + residual, in the dtype of `weight`. Decodes and casts the weight.
 // `weight_scale` is that of fp8_weight_scale(). x [T, K]. `bias` may be null, `residual` undefined.
 at::Tensor fp8_linear_forward(const Fp8Operand& x, const Parameter& weight,
                               const at::Tensor& weight_scale, const Parameter* bias,

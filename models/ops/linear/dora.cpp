@@ -16,10 +16,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "models/ops/encoded_weight.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/matmul/matmul.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {

@@ -26,7 +26,7 @@
 
 namespace packtrain {
 
-// All functions decode the weight where they read it (ops/nf4).
+// All functions decode the weight where they read it (ops/encoded_weight.h).
 
 // Returns n. A [R, K] and B of each module have the dtype of the weight. Squares are at least the
 // smallest normal number, so that a row of zeros has a factor.

@@ -2,10 +2,10 @@
 
 #include <ATen/ops/sum.h>
 
+#include "models/ops/encoded_weight.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/bias_gradient_cuda.h"
 #include "models/ops/matmul/matmul.h"
-#include "models/ops/nf4/nf4.h"
 #include "models/ops/nf4/nf4_gemm_cuda.h"
 
 namespace packtrain {

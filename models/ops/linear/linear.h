@@ -4,8 +4,8 @@
 // Sums are float32. The gradients of W and b have that dtype or are float32. The GEMM itself writes
 // them or adds to them. Deterministic. 2 T N K operations forward, 4 backward.
 //
-// A weight that is stored encoded is decoded for each product (ops/nf4), in the product itself
-// where a kernel does (nf4_gemm_cuda.h).
+// A weight that is stored encoded is decoded for each product (ops/encoded_weight.h), in the
+// product itself where a kernel does (nf4_gemm_cuda.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -9,12 +9,12 @@
 
 #include "framework/core/hash.h"
 #include "models/ops/dropout/dropout.h"
+#include "models/ops/encoded_weight.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
 #include "models/ops/linear/lora.h"
 #include "models/ops/linear/lora_cuda.h"
 #include "models/ops/matmul/matmul.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {

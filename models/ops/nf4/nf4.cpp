@@ -132,10 +132,6 @@ at::Tensor absmax_of_tensor(std::int64_t numel, const ReadValues& read, at::Tens
 
 }  // namespace
 
-void decode_weight(const Parameter& weight) {
-  if (weight.encoded != nullptr) nf4_decode(*weight.encoded, weight.value.view({-1}));
-}
-
 void nf4_decode(const EncodedParameter& parameter, const at::Tensor& values) {
   if (values.is_cuda()) return nf4_decode_cuda(parameter, values);
   std::int64_t first_group = 0;

@@ -27,6 +27,10 @@ bool is_taken_matrix(const at::Tensor& x) {
          x.stride(0) % kVectorElements == 0 && x.stride(0) >= x.size(1) && starts_at_vector(x);
 }
 
+bool is_in_nf4(const Parameter& weight) {
+  return weight.encoded != nullptr && weight.encoded->format == ParameterEncoding::Format::kNf4;
+}
+
 bool is_taken_weight(const Parameter& weight) {
   const EncodedParameter& encoded = *weight.encoded;
   const std::int64_t columns = weight.value.size(1);
@@ -75,7 +79,7 @@ Nf4GemmArguments gemm_arguments(const at::Tensor& left, const Parameter& weight,
 
 bool nf4_gemm_takes(const at::Tensor& left, const Parameter& weight, const Parameter* bias,
                     const at::Tensor& addend) {
-  return weight.encoded != nullptr && is_taken_matrix(left) && left.size(0) > 0 &&
+  return is_in_nf4(weight) && is_taken_matrix(left) && left.size(0) > 0 &&
          left.size(0) <= kMaxRows && is_taken_weight(weight) &&
          (bias == nullptr || starts_at_vector(bias->value)) &&
          (!addend.defined() || is_taken_matrix(addend)) && has_hopper_kernels();

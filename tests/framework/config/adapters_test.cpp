@@ -121,6 +121,8 @@ TEST(AdapterInit, LoftqIsForWeightsInNf4) {
   const std::string error = load_error("adapter: {kind: lora, init: loftq}");
   EXPECT_NE(error.find("adapter.init is loftq (config.yaml:1:"), std::string::npos) << error;
   EXPECT_NE(error.find("model.base: nf4"), std::string::npos) << error;
+  const std::string over_fp8 = load_error("model: {base: fp8}\nadapter: {kind: lora, init: loftq}");
+  EXPECT_NE(over_fp8.find("model.base is fp8"), std::string::npos) << over_fp8;
   EXPECT_EQ(load("model: {base: nf4}\nadapter: {kind: lora, init: loftq}").adapter.init.kind,
             LoraInit::Kind::kLoftq);
 }

@@ -1,5 +1,6 @@
 // NF4 against its definition, and on a GPU against the CPU's bytes.
 #include "models/ops/nf4/nf4.h"
+#include "models/ops/encoded_weight.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

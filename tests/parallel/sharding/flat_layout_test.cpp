@@ -114,6 +114,22 @@ TEST(FlatLayout, ShardsOfNf4AreWholeGroupsAndPages) {
   }
 }
 
+constexpr ParameterEncoding kFp8{DataType::kBFloat16, ParameterEncoding::Format::kFp8};
+
+// Products read codes and scales where they are: at multiples of 16 bytes.
+TEST(FlatLayout, WeightsIn8BitsHaveAScaleAfterTheirCodes) {
+  const std::vector<ParameterSpec> specs = {{.name = "a", .shape = {33, 16}, .encoding = kFp8},
+                                            {.name = "b", .shape = {30, 64}, .encoding = kFp8}};
+  for (const int ranks : {1, 2, 5}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    EXPECT_EQ(layout.segments[0].numel, 33 * 16 + 16);
+    EXPECT_EQ(layout.segments[1].offset, 3 * 256);
+    EXPECT_EQ(layout.segments[1].numel, 30 * 64 + 16);
+    EXPECT_EQ(layout.shard_numel % 4096, 0);
+    EXPECT_EQ(layout.size_bytes(), ranks * layout.shard_numel);
+  }
+}
+
 const ToyOptions kMixed{
     .num_layers = 2, .frozen_layers = {1}, .layer_encoding = {DataType::kBFloat16}, .bias = true};
 

@@ -33,10 +33,17 @@ struct Case {
   bool use_dora = false;
   Accumulate accumulate = Accumulate::kShard;
   bool shares_prefixes = false;  // of three sequences, the second and third see the first
+  Fp8Products products = Fp8Products::kNone;
 };
 
 constexpr Case sharing(Case plain) {
   plain.shares_prefixes = true;
+  return plain;
+}
+
+constexpr Case in_fp8(Case plain, BaseStorage base) {
+  plain.products = Fp8Products::kForwardAndInput;
+  plain.base = base;
   return plain;
 }
 
@@ -88,6 +95,17 @@ constexpr Case kCases[] = {
      "MLP backward", 3, 0, true, BaseStorage::kBFloat16, Offload::kNone, true},
     {"magnitudes, NF4, offload", 2048, 14336, 8, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
      "MLP backward", 3, 0, true, BaseStorage::kNf4, Offload::kActivations, true},
+    in_fp8({"adapter, 8 bit products", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1,
+            512, "MLP backward", 3, 0, true},
+           BaseStorage::kBFloat16),
+    in_fp8({"adapter, 8 bit base", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1,
+            512, "MLP backward", 3, 0, true},
+           BaseStorage::kFp8),
+    in_fp8({"adapter, 8 bit base, full", 2048, 14336, 8, 16, 8, 128, 2048, 16384, Recompute::kFull,
+            1, 512, "MLP backward", 3, 0, true},
+           BaseStorage::kFp8),
+    {"adapter, decoded 8 bit base", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1,
+     512, "MLP backward", 3, 0, true, BaseStorage::kFp8},
     {.name = "local sums",
      .hidden = 2048,
      .inner = 8192,
@@ -129,6 +147,7 @@ DecoderConfig decoder_of(const Case& c) {
         .num_experts = c.num_experts, .experts_per_token = 2, .intermediate_size = c.inner};
     config.layers.assign(static_cast<std::size_t>(c.layers), {.experts = true});
   }
+  config.linear.products = c.products;
   LoraOptions adapter;
   adapter.use_dora = c.use_dora;
   if (c.has_adapter) return with_adapters(config, {&adapter, 1});

@@ -42,7 +42,7 @@ def _leave_other_kinds(c: Conversion):
 
 def _eight_bits(c: Conversion, key: str):
     if c.flag(key):
-        c.leave(key, "8-bit weights do not exist here: the frozen model is in bf16; model.base: nf4 takes a quarter")
+        c.leave(key, "int8 weights do not exist here: model.base: fp8 stores 8-bit floats, and nf4 4 bits")
 
 
 def convert_axolotl_adapter(c: Conversion):
