@@ -40,12 +40,13 @@ void check_groups_of_gradient(const PrecisionSection& precision, const SettingPl
 void check_linear(const Config& config, const SettingPlaces& places) {
   const PrecisionSection& precision = config.precision;
   check_groups_of_gradient(precision, places);
-  if (precision.linear != LinearProducts::kBFloat16) {
+  if (precision.linear == LinearProducts::kFp8Tensor) return;
+  if (precision.linear == LinearProducts::kFp8Block) {
     if (!trains_adapter(config)) return;
-    fail_check(fmt::format("{}, but an adapter is trained ({}), whose products read bf16",
-                           stated("precision.linear", name_of(precision.linear), places),
+    fail_check(fmt::format("{}, but an adapter is trained ({}), whose base has one scale a tensor",
+                           stated("precision.linear", "fp8_block", places),
                            place_of(config.adapters.empty() ? "adapter.kind" : "adapters", places)),
-               "Set precision.linear: bf16, or train the whole model.");
+               "Set precision.linear: fp8_tensor or bf16, or train the whole model.");
   }
   const auto fail = [&](const std::string& statement) {
     fail_check(fmt::format("{}, but {}: no product reads 8-bit floats", statement,

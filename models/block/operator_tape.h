@@ -108,6 +108,10 @@ struct MultiplyAdds {
   std::int64_t of_frozen_rows = 0;  // with weights that have no gradient
   // Factor of the sum over examples of L^2, half of which are pairs that causal attention computes.
   std::int64_t of_squares = 0;
+  // Those of both kinds of rows whose product reads 8-bit floats, and in how many of the products
+  // of forward and backward.
+  std::int64_t of_fp8_rows = 0;
+  int num_fp8_products = 0;
 };
 
 // One operator. `forward` computes its outputs from its inputs. `backward` reads the gradient of

@@ -32,7 +32,7 @@ Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value
   const std::string weight = weight_name(name);
   options.trained = config_.is_trained(weight);
   options.updates = config_.updates_of(weight);
-  options.fp8 = config_.linear.of(weight, width, tape.shape(x).width);
+  options.fp8 = config_.fp8_of(weight, width, tape.shape(x).width);
   options.recipe = config_.linear.recipe;
   return linear(tape, name, x, options, residual);
 }
@@ -68,8 +68,8 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
   const Value projected = project(tape, up, x, projected_width, bias);
   // In a layer with experts the experts need more memory than the shared one.
   const ActivationNeighbours neighbours{
-      !config_.layer(index_).experts, config_.linear.of(weight_name(up), projected_width, hidden),
-      config_.linear.of(weight_name(down), hidden, inner), config_.linear.recipe};
+      !config_.layer(index_).experts, config_.fp8_of(weight_name(up), projected_width, hidden),
+      config_.fp8_of(weight_name(down), hidden, inner), config_.linear.recipe};
   const Value activated =
       activation(tape, name + ".activation", projected, config_.activation, neighbours);
   return project(tape, down, activated, hidden, bias, residual);

@@ -24,10 +24,11 @@ void check_patterns(const std::vector<std::string>& patterns,
   }
 }
 
-void add_experts(LinearWeights& weights, const LinearPrecision& linear, const ParameterSpec& spec) {
+void add_experts(LinearWeights& weights, const DecoderConfig& config, const ParameterSpec& spec) {
+  const LinearPrecision& linear = config.linear;
   const std::int64_t out = spec.shape[1];
   const std::int64_t in = spec.shape[2];
-  if (linear.takes_experts(spec.name, out, in)) {
+  if (linear.takes_experts(spec.name, out, in) && config.lora_of(spec.name) == nullptr) {
     weights.experts_in_fp8.push_back(spec.name);
   } else if (linear.keeps(spec.name)) {
     weights.kept.push_back(spec.name);
@@ -47,15 +48,17 @@ LinearWeights linear_weights(const DecoderConfig& config) {
     for (const ParameterSpec& spec : layer_parameters(config, layer)) {
       if (!spec.decodable) continue;
       if (spec.shape.size() != 2) {
-        add_experts(weights, config.linear, spec);
+        add_experts(weights, config, spec);
         names.push_back(spec.name);
         continue;
       }
       names.push_back(spec.name);
-      if (config.linear.of(spec.name, spec.shape[0], spec.shape[1]) != Fp8Products::kNone) {
+      if (config.fp8_of(spec.name, spec.shape[0], spec.shape[1]) != Fp8Products::kNone) {
         weights.in_fp8.push_back(spec.name);
       } else if (config.linear.keeps(spec.name)) {
         weights.kept.push_back(spec.name);
+      } else if (config.divides_weight(spec.name)) {
+        weights.divided.push_back(spec.name);
       } else if (!fp8_takes(spec.shape[0], spec.shape[1])) {
         weights.odd.push_back(spec.name);
       }

@@ -11,7 +11,9 @@ namespace packtrain {
 struct LinearWeights {
   std::vector<std::string> in_fp8;  // names
   std::vector<std::string> kept;    // that a pattern of LinearPrecision::keep names
-  std::vector<std::string> odd;     // whose sizes are not multiples of 16
+  // Of DoRA with dropout: each module has a product of its own.
+  std::vector<std::string> divided;
+  std::vector<std::string> odd;  // whose sizes are not multiples of 16
   // Each is the weight of all experts of a layer. Its gradient is not in 8 bits.
   std::vector<std::string> experts_in_fp8;
   std::vector<std::string> experts;  // not in 8 bits

@@ -2,6 +2,7 @@
 // of Llama.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -167,6 +168,19 @@ struct DecoderConfig {
     for (const AdapterTargets& one : adapter->several) any = add(one) || any;
     if (!any) updates.clear();
     return updates;
+  }
+  // The products of a linear layer's weight [out, in] that read 8-bit floats. A frozen weight has
+  // no gradient. DoRA with dropout divides the weight by modules, which an 8-bit product cannot.
+  Fp8Products fp8_of(const std::string& weight, std::int64_t out, std::int64_t in) const {
+    const Fp8Products products = linear.of(weight, out, in);
+    if (products == Fp8Products::kNone || divides_weight(weight)) return Fp8Products::kNone;
+    return is_trained(weight) ? products : Fp8Products::kForwardAndInput;
+  }
+  // True if each module of the weight has a product of its own.
+  bool divides_weight(const std::string& weight) const {
+    return std::ranges::any_of(updates_of(weight), [](const WeightUpdate& update) {
+      return update.use_dora && update.dropout > 0;
+    });
   }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Number of elements of a head that rotate.

@@ -233,17 +233,39 @@ at::Tensor RecordedAdapters::forward(OperatorContext& run, const at::Tensor& x,
                              run.options().gemm_timing, residual, updates_->rows_of(run));
 }
 
+Fp8LoraForward RecordedAdapters::fp8_forward(OperatorContext& run) const {
+  return {run.get(s_), updates_->modules(), updates_->b_of(run), updates_->rows_of(run)};
+}
+
+at::Tensor RecordedAdapters::backward_low_rank(OperatorContext& run,
+                                               const at::Tensor& grad_output) const {
+  at::Tensor grad_s = lora_linear_backward_low_rank(grad_output, run.get(s_), updates_->modules(),
+                                                    updates_->b_of(run), run.options().gemm_timing,
+                                                    updates_->rows_of(run));
+  run.set_gradient(s_, grad_s);
+  return grad_s;
+}
+
+Fp8LoraBackward RecordedAdapters::fp8_backward(OperatorContext& run,
+                                               const at::Tensor& grad_output) const {
+  at::Tensor grad_s = backward_low_rank(run, grad_output);
+  if (updates_->drops(run)) return {std::move(grad_s), {}, {}};
+  return {
+      std::move(grad_s), updates_->joined_a(run), updates_->modules(), {}, updates_->rows_of(run)};
+}
+
+void RecordedAdapters::add_dropped_backward_x(const OperatorContext& run, const at::Tensor& grad_s,
+                                              const at::Tensor& grad_x) const {
+  if (updates_->drops(run)) updates_->add_backward_x(run, grad_s, grad_x);
+}
+
 at::Tensor RecordedAdapters::backward(OperatorContext& run, const Parameter& weight,
                                       const at::Tensor& grad_output, const at::Tensor& sum) const {
   const GemmTiming& timing = run.options().gemm_timing;
-  const LoraModules& modules = updates_->modules();
-  const AdapterRows rows = updates_->rows_of(run);
-  const at::Tensor grad_s = lora_linear_backward_low_rank(grad_output, run.get(s_), modules,
-                                                          updates_->b_of(run), timing, rows);
-  run.set_gradient(s_, grad_s);
+  const at::Tensor grad_s = backward_low_rank(run, grad_output);
   if (!updates_->drops(run)) {
-    return lora_linear_backward_input(grad_output, weight, grad_s, updates_->joined_a(run), modules,
-                                      {}, timing, sum, rows);
+    return lora_linear_backward_input(grad_output, weight, grad_s, updates_->joined_a(run),
+                                      updates_->modules(), {}, timing, sum, updates_->rows_of(run));
   }
   const at::Tensor grad_x = linear_backward_input(grad_output, weight, timing, sum);
   updates_->add_backward_x(run, grad_s, grad_x);

@@ -12,6 +12,7 @@
 
 #include "models/block/operator_tape.h"
 #include "models/layers/adapter_targets.h"
+#include "models/ops/linear/fp8_lora_linear.h"
 
 namespace packtrain {
 
@@ -31,12 +32,22 @@ class RecordedAdapters {
   // The layer's output. `weight` is not decoded yet. `bias` may be null, `residual` undefined.
   at::Tensor forward(OperatorContext& run, const at::Tensor& x, const Parameter& weight,
                      const Parameter* bias, const at::Tensor& residual) const;
+  // The same where the weight's product has 8-bit operands: what it adds, and what it adds to the
+  // gradient of x. The latter writes the gradients of all B and sets the gradient of s. With
+  // dropout it adds nothing: add_dropped_backward_x() does.
+  Fp8LoraForward fp8_forward(OperatorContext& run) const;
+  Fp8LoraBackward fp8_backward(OperatorContext& run, const at::Tensor& grad_output) const;
+  void add_dropped_backward_x(const OperatorContext& run, const at::Tensor& grad_s,
+                              const at::Tensor& grad_x) const;
   // Writes the gradients of all B and sets the gradient of s. Returns the gradient of x: `sum` and
   // those of all products.
   at::Tensor backward(OperatorContext& run, const Parameter& weight, const at::Tensor& grad_output,
                       const at::Tensor& sum) const;
 
  private:
+  // Writes the gradients of all B. Returns the gradient of s, and sets it.
+  at::Tensor backward_low_rank(OperatorContext& run, const at::Tensor& grad_output) const;
+
   Value s_;
   std::shared_ptr<const JoinedUpdates> updates_;
 };

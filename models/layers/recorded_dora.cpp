@@ -16,6 +16,7 @@ at::Tensor scale(OperatorContext& run, Value z, const LowRankUpdate& update,
   const at::Tensor added = run.get(terms.residual);
   const GemmTiming& timing = run.options().gemm_timing;
   if (run.batch().without_adapter) {
+    if (terms.fp8) return fp8_base_forward(run, *terms.fp8, bias, added).y;
     return linear_forward(run.get(terms.x), weight, bias, timing, added);
   }
   const at::Tensor factors = dora_factors(run.get(terms.norms).squeeze(0), update.modules(),

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/block/operator_tape.h"
+#include "models/layers/fp8_base.h"
 #include "models/layers/low_rank_update.h"
 
 namespace packtrain {
@@ -23,6 +24,7 @@ struct DoraTerms {
   ParameterId weight;
   ParameterId bias;  // or none
   std::optional<Value> residual;
+  std::optional<Fp8Base> fp8 = std::nullopt;  // the product without the adapter reads 8-bit floats
 };
 
 // Records y, which is computed again from z where a backward reads it. Its backward writes the

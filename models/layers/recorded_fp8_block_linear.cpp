@@ -153,6 +153,9 @@ Value record_fp8_block_product(OperatorTape& tape, const std::string& name, Valu
   }
   const std::int64_t multiply_adds = in.numel() * layer.width;
   (layer.trained ? step.multiply_adds.of_rows : step.multiply_adds.of_frozen_rows) = multiply_adds;
+  step.multiply_adds.of_fp8_rows = multiply_adds;
+  step.multiply_adds.num_fp8_products =
+      layer.trained && layer.products == Fp8Products::kAll ? 3 : 2;
   step.forward = [product](OperatorContext& run) { product->forward(run); };
   step.backward = [product](OperatorContext& run) { product->backward(run); };
   tape.record(std::move(step));

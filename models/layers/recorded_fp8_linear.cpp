@@ -126,6 +126,8 @@ Value record_fp8_product(OperatorTape& tape, const std::string& name, Value x,
   MultiplyAdds& multiply_adds = step.multiply_adds;
   (layer.trained ? multiply_adds.of_rows : multiply_adds.of_frozen_rows) =
       tape.shape(x).numel() * layer.width;
+  multiply_adds.of_fp8_rows = tape.shape(x).numel() * layer.width;
+  multiply_adds.num_fp8_products = layer.trained && layer.products == Fp8Products::kAll ? 3 : 2;
   step.forward = [product](OperatorContext& run) { product->forward(run); };
   step.backward = [product](OperatorContext& run) { product->backward(run); };
   tape.record(std::move(step));

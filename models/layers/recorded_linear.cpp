@@ -1,10 +1,12 @@
 // The linear layer with its low-rank update, recorded on the block's tape.
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
+#include "models/layers/fp8_base.h"
 #include "models/layers/low_rank_update.h"
 #include "models/layers/recorded_adapters.h"
 #include "models/layers/recorded_dora.h"
@@ -61,26 +63,22 @@ LowRankUpdate record_update(OperatorTape& tape, const std::string& name, Value x
   return {a, std::move(parameters.b), std::move(magnitudes), record_lora_a(tape, name, x, a)};
 }
 
-at::Tensor lora_output(const OperatorContext& run, const LowRankUpdate& update, const at::Tensor& x,
-                       const at::Tensor& s, const Parameter& weight, const Parameter* bias,
-                       const at::Tensor& residual) {
-  const GemmTiming& timing = run.options().gemm_timing;
-  const std::vector<const Parameter*> b = parameters_of(run, update.b);
-  const LoraDropout dropout = update.a.dropout(run);
-  if (update.has_magnitudes() && dropout.probability > 0) {
-    return dora_dropped_forward(x, weight, s, update.modules(), b, dropout, timing);
-  }
-  return lora_linear_forward(x, weight, bias, s, update.modules(), b, timing, residual);
+// Writes dB. Returns d(x A^T), and sets it as the gradient of s.
+at::Tensor backward_low_rank(OperatorContext& run, const LowRankUpdate& update,
+                             const at::Tensor& grad) {
+  at::Tensor low =
+      lora_linear_backward_low_rank(grad, run.get(update.s), update.modules(),
+                                    parameters_of(run, update.b), run.options().gemm_timing);
+  run.set_gradient(update.s, low);
+  return low;
 }
 
-// Writes dB and sets the gradient of s. Returns that of x: `sum` with those of both products.
+// Returns the gradient of x: `sum` with those of both products.
 at::Tensor lora_backward(OperatorContext& run, const LowRankUpdate& update, const Parameter& weight,
                          const at::Tensor& grad, const at::Tensor& sum) {
   const GemmTiming& timing = run.options().gemm_timing;
   const LoraModules& modules = update.modules();
-  const at::Tensor low = lora_linear_backward_low_rank(grad, run.get(update.s), modules,
-                                                       parameters_of(run, update.b), timing);
-  run.set_gradient(update.s, low);
+  const at::Tensor low = backward_low_rank(run, update, grad);
   const Parameter& a = run.parameter(update.a.a);
   const LoraDropout dropout = update.a.dropout(run);
   if (update.has_magnitudes() && dropout.probability > 0) {
@@ -89,18 +87,11 @@ at::Tensor lora_backward(OperatorContext& run, const LowRankUpdate& update, cons
   return lora_linear_backward_input(grad, weight, low, a, modules, dropout, timing, sum);
 }
 
-at::Tensor backward_input(const OperatorContext& run, const Parameter& weight,
-                          const at::Tensor& grad, const at::Tensor& sum) {
-  return linear_backward_input(grad, weight, run.options().gemm_timing, sum);
-}
-
-bool multiplies_in_fp8(const LinearOptions& options) {
-  return options.fp8 != Fp8Products::kNone && options.updates.empty();
-}
-
-// The scales of blocks are found by the cast.
+// The scales of blocks are found by the cast. DoRA reads the numbers of the weight too.
 bool has_tensor_scale(const LinearOptions& options) {
-  return multiplies_in_fp8(options) && options.recipe == Fp8Recipe::kTensor;
+  const bool reads_numbers = std::ranges::any_of(options.updates, &WeightUpdate::use_dora);
+  return options.fp8 != Fp8Products::kNone && options.recipe == Fp8Recipe::kTensor &&
+         !reads_numbers;
 }
 
 // The parameters of a layer, and the updates of its weight.
@@ -111,6 +102,7 @@ struct LinearLayer {
   bool trained = true;
   std::optional<LowRankUpdate> update = std::nullopt;
   std::optional<RecordedAdapters> several = std::nullopt;
+  std::optional<Fp8Base> fp8 = std::nullopt;  // of a frozen weight with updates
 };
 
 LinearLayer declare_layer(OperatorTape& tape, const std::string& name, Value x,
@@ -124,40 +116,115 @@ LinearLayer declare_layer(OperatorTape& tape, const std::string& name, Value x,
     layer.update = record_update(tape, name, x, options.updates.front());
   }
   if (options.updates.size() > 1) layer.several.emplace(tape, name, x, options.updates);
+  if (options.fp8 != Fp8Products::kNone && !options.updates.empty()) layer.fp8 = {x, layer.weight};
   return layer;
 }
 
-void linear_forward_of(OperatorContext& run, const LinearLayer& layer, Value x,
-                       std::optional<Value> residual, Value y) {
-  const Parameter& weight = run.parameter(layer.weight);
+// The values of a recorded product.
+struct LinearValues {
+  Value x;
+  std::optional<Value> residual;
+  Value y;
+  std::optional<Value> weight_scale = std::nullopt;  // with 8-bit operands
+};
+
+// x W^T + bias + residual, and with 8-bit operands the update.
+at::Tensor base_forward(OperatorContext& run, const LinearLayer& layer, const LinearValues& values,
+                        const Fp8LoraForward* update = nullptr) {
   const Parameter* bias = run.find(layer.bias);
-  const at::Tensor rows = run.get(x);
-  const at::Tensor added = run.get(residual);
-  if (run.batch().without_adapter) {
-    if (layer.update && layer.update->has_magnitudes()) return run.set(y, {});
-    return run.set(y, linear_forward(rows, weight, bias, run.options().gemm_timing, added));
+  const at::Tensor added = run.get(values.residual);
+  if (!layer.fp8) {
+    return linear_forward(run.get(values.x), run.parameter(layer.weight), bias,
+                          run.options().gemm_timing, added);
   }
-  if (layer.several) return run.set(y, layer.several->forward(run, rows, weight, bias, added));
-  const at::Tensor s = layer.update ? run.get(layer.update->s) : at::Tensor();
-  run.set(y, layer.update ? lora_output(run, *layer.update, rows, s, weight, bias, added)
-                          : linear_forward(rows, weight, bias, run.options().gemm_timing, added));
+  Fp8BaseOutput output = fp8_base_forward(run, *layer.fp8, bias, added, update);
+  run.set(*values.weight_scale, std::move(output.weight_scale));
+  return output.y;
 }
 
-void linear_backward_of(OperatorContext& run, const LinearLayer& layer, Value x,
-                        std::optional<Value> residual, Value y) {
-  const at::Tensor grad = run.gradient(y);
-  const Parameter& weight = run.parameter(layer.weight);
-  const Parameter* bias = run.find(layer.bias);
-  if (residual) run.add_gradient(*residual, grad);
-  const at::Tensor sum = run.gradient(x);
-  run.set_gradient(x, layer.several  ? layer.several->backward(run, weight, grad, sum)
-                      : layer.update ? lora_backward(run, *layer.update, weight, grad, sum)
-                                     : backward_input(run, weight, grad, sum));
-  if (!layer.trained) {
-    if (bias != nullptr) linear_backward_bias(grad, *bias);
-    return;
+// With the update, in as few passes as the device allows.
+at::Tensor lora_output(OperatorContext& run, const LinearLayer& layer, const LinearValues& values) {
+  const LowRankUpdate& update = *layer.update;
+  const GemmTiming& timing = run.options().gemm_timing;
+  const std::vector<const Parameter*> b = parameters_of(run, update.b);
+  const at::Tensor s = run.get(update.s);
+  if (layer.fp8) {
+    const Fp8LoraForward added{s, update.modules(), b};
+    return base_forward(run, layer, values, &added);
   }
-  run.when_available(x, [=, &run, &weight](const at::Tensor& rows) {
+  const at::Tensor x = run.get(values.x);
+  const Parameter& weight = run.parameter(layer.weight);
+  const LoraDropout dropout = update.a.dropout(run);
+  if (update.has_magnitudes() && dropout.probability > 0) {
+    return dora_dropped_forward(x, weight, s, update.modules(), b, dropout, timing);
+  }
+  return lora_linear_forward(x, weight, run.find(layer.bias), s, update.modules(), b, timing,
+                             run.get(values.residual));
+}
+
+at::Tensor several_output(OperatorContext& run, const LinearLayer& layer,
+                          const LinearValues& values) {
+  if (!layer.fp8) {
+    return layer.several->forward(run, run.get(values.x), run.parameter(layer.weight),
+                                  run.find(layer.bias), run.get(values.residual));
+  }
+  const Fp8LoraForward update = layer.several->fp8_forward(run);
+  return base_forward(run, layer, values, &update);
+}
+
+void linear_forward_of(OperatorContext& run, const LinearLayer& layer, const LinearValues& values) {
+  const bool without_adapter = run.batch().without_adapter;
+  if (without_adapter && layer.update && layer.update->has_magnitudes()) {
+    return run.set(values.y, {});  // the scaling multiplies
+  }
+  const bool has_update = !without_adapter && (layer.update || layer.several);
+  run.set(values.y, !has_update    ? base_forward(run, layer, values)
+                    : layer.update ? lora_output(run, layer, values)
+                                   : several_output(run, layer, values));
+}
+
+// Writes dB and sets the gradient of s. Returns what the update adds to the gradient of x.
+Fp8LoraBackward fp8_backward_update(OperatorContext& run, const LinearLayer& layer,
+                                    const at::Tensor& grad) {
+  if (layer.several) return layer.several->fp8_backward(run, grad);
+  const LowRankUpdate& update = *layer.update;
+  return {backward_low_rank(run, update, grad), run.parameter(update.a.a), update.modules(),
+          update.a.dropout(run)};
+}
+
+// The gradient of x with 8-bit operands: that of y is freed when the updates have read it.
+at::Tensor fp8_backward_input(OperatorContext& run, const LinearLayer& layer,
+                              const LinearValues& values) {
+  const at::Tensor weight_scale = run.get(*values.weight_scale);
+  const Fp8LoraBackward update = fp8_backward_update(run, layer, run.gradient(values.y));
+  at::Tensor dx = fp8_base_backward_input(run, *layer.fp8, values.y, weight_scale, update);
+  if (layer.several) layer.several->add_dropped_backward_x(run, update.grad_low_rank, dx);
+  return dx;
+}
+
+at::Tensor backward_input(OperatorContext& run, const LinearLayer& layer,
+                          const LinearValues& values) {
+  if (layer.fp8) return fp8_backward_input(run, layer, values);
+  const at::Tensor grad = run.gradient(values.y);
+  const Parameter& weight = run.parameter(layer.weight);
+  const at::Tensor sum = run.gradient(values.x);
+  if (layer.several) return layer.several->backward(run, weight, grad, sum);
+  if (layer.update) return lora_backward(run, *layer.update, weight, grad, sum);
+  return linear_backward_input(grad, weight, run.options().gemm_timing, sum);
+}
+
+void linear_backward_of(OperatorContext& run, const LinearLayer& layer,
+                        const LinearValues& values) {
+  const Parameter* bias = run.find(layer.bias);
+  if (values.residual) run.add_gradient(*values.residual, run.gradient(values.y));
+  if (!layer.trained) {
+    if (bias != nullptr) linear_backward_bias(run.gradient(values.y), *bias);
+    return run.set_gradient(values.x, backward_input(run, layer, values));
+  }
+  const at::Tensor grad = run.gradient(values.y);
+  const Parameter& weight = run.parameter(layer.weight);
+  run.set_gradient(values.x, backward_input(run, layer, values));
+  run.when_available(values.x, [=, &run, &weight](const at::Tensor& rows) {
     run.weight_grads().run_or_defer([=, &weight, &timing = run.options().gemm_timing] {
       linear_backward_weight(grad, rows, weight, bias, timing);
     });
@@ -168,12 +235,20 @@ void linear_backward_of(OperatorContext& run, const LinearLayer& layer, Value x,
 Value record_product(OperatorTape& tape, const std::string& name, Value x, const LinearLayer& layer,
                      std::optional<Value> residual) {
   const ValueShape in = tape.shape(x);
-  const Value y = tape.value(ValueKind::kProjection, name, {in.num_rows, layer.width, in.dtype});
+  LinearValues values{
+      x, residual, tape.value(ValueKind::kProjection, name, {in.num_rows, layer.width, in.dtype})};
   Operator step;
   step.inputs = {x};
   step.residual = residual;
-  step.outputs = {y};
+  step.outputs = {values.y};
   if (layer.trained) step.needs = {x};
+  if (layer.fp8) {
+    values.weight_scale = tape.value(ValueKind::kStatistics, name + ".scale", {1, 2, c10::kFloat});
+    step.outputs.push_back(*values.weight_scale);
+    step.needs.push_back(*values.weight_scale);
+    step.multiply_adds.of_fp8_rows = in.numel() * layer.width;
+    step.multiply_adds.num_fp8_products = 2;
+  }
   MultiplyAdds& multiply_adds = step.multiply_adds;
   (layer.trained ? multiply_adds.of_rows : multiply_adds.of_frozen_rows) = in.numel() * layer.width;
   const auto add_update = [&](Value s, std::int64_t of_rows) {
@@ -185,10 +260,10 @@ Value record_product(OperatorTape& tape, const std::string& name, Value x, const
     add_update(layer.update->s, lora_multiply_adds(in.num_rows, layer.update->modules()));
   }
   if (layer.several) add_update(layer.several->s(), layer.several->multiply_adds(in.num_rows));
-  step.forward = [=](OperatorContext& run) { linear_forward_of(run, layer, x, residual, y); };
-  step.backward = [=](OperatorContext& run) { linear_backward_of(run, layer, x, residual, y); };
+  step.forward = [=](OperatorContext& run) { linear_forward_of(run, layer, values); };
+  step.backward = [=](OperatorContext& run) { linear_backward_of(run, layer, values); };
   tape.record(std::move(step));
-  return y;
+  return values.y;
 }
 
 }  // namespace
@@ -196,7 +271,7 @@ Value record_product(OperatorTape& tape, const std::string& name, Value x, const
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual) {
   LinearLayer layer = declare_layer(tape, name, x, options);
-  if (multiplies_in_fp8(options)) {
+  if (options.fp8 != Fp8Products::kNone && options.updates.empty()) {
     const Fp8Layer fp8{layer.weight,  layer.bias,  layer.width,
                        layer.trained, options.fp8, options.recipe};
     return options.recipe == Fp8Recipe::kTensor
@@ -209,7 +284,8 @@ Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearO
   const ParameterId bias = std::exchange(layer.bias, {});
   const Value norms = record_dora_norms(tape, name, layer.width, layer.weight, *layer.update);
   const Value z = record_product(tape, name + ".unscaled", x, layer, std::nullopt);
-  return record_dora_scale(tape, name, z, *layer.update, {x, norms, layer.weight, bias, residual});
+  return record_dora_scale(tape, name, z, *layer.update,
+                           {x, norms, layer.weight, bias, residual, layer.fp8});
 }
 
 }  // namespace packtrain

@@ -29,7 +29,8 @@ struct LinearOptions {
   // The low-rank updates of the weight (DecoderConfig::updates_of): none, one, or one for each of
   // several adapters. Dropout is of the input of A, where the batch has row seeds.
   std::vector<WeightUpdate> updates = {};
-  Fp8Products fp8 = Fp8Products::kNone;  // of a layer without updates
+  // With updates, of the frozen weight alone: products with A and B read the layer's own dtype.
+  Fp8Products fp8 = Fp8Products::kNone;
   Fp8Recipe recipe = Fp8Recipe::kTensor;
 };
 

@@ -75,6 +75,16 @@ at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& /*operands*/, const P
   throw_cuda_not_built("lora_gemm_backward");
 }
 
+bool lora_fp8_gemm_takes(const Fp8LoraGemmOperands& /*operands*/,
+                         const std::vector<LoraFactor>& /*factors*/) {
+  return false;
+}
+
+at::Tensor lora_fp8_gemm_cuda(const Fp8LoraGemmOperands& /*operands*/,
+                              const std::vector<LoraFactor>& /*factors*/) {
+  throw_cuda_not_built("lora_fp8_gemm");
+}
+
 at::Tensor lora_gradients_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*s*/,
                                const LoraModules& /*modules*/,
                                std::span<const Parameter* const> /*b*/,

@@ -140,7 +140,6 @@ def test_the_weights_gradient_in_8_bits_lowers_the_planned_memory(lab):
     (["precision.linear=mxfp8"], "wanted one of bf16, fp8_tensor, fp8_block"),
     ([*FP8, "precision.keep_bf16=['head.*']"], "'head.*' matches no weight of a linear layer"),
     ([*FP8, "precision.keep_bf16=['*']"], "no linear layer of the model can use it"),
-    ([*FP8, "adapter.kind=lora", "adapter.rank=4"], "an adapter is trained"),
 ])
 def test_settings_without_an_effect_are_refused(lab, settings, fault):
     code, err = finish(lab, "fp8-refused", *settings)

@@ -108,10 +108,10 @@ def test_8_bit_products_are_those_of_all_linear_layers(tmp_path):
     run(file, "--out", tmp_path / "out.yaml", cwd=tmp_path, checked=True)
 
 
-def test_8_bit_products_under_an_adapter_are_listed(tmp_path):
+def test_8_bit_products_under_an_adapter_are_those_of_frozen_weights(tmp_path):
     result = listed(axolotl(tmp_path, "adapter: lora\nlora_r: 8\nlora_target_linear: true\nfp8: true\n"), cwd=tmp_path)
-    assert "linear" not in result["settings"].get("precision", {})
-    assert [one["matters"] for one in result["not_carried"] if one["key"] == "fp8"] == [True]
+    assert result["settings"]["precision"]["linear"] == "fp8_tensor"
+    assert "weight_gradient" not in result["settings"]["precision"]
 
 
 def test_with_packing_a_step_has_the_tokens_of_its_packed_sequences(tmp_path):

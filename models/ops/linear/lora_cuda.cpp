@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::int64_t kVector = 8;  // elements of 16 bytes
 constexpr std::int64_t kMaxGradientsRank = 64;
+// Below this many rows a product has too few tiles for a GPU.
+constexpr std::int64_t kMinFp8Rows = 1024;
 
 bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
@@ -191,6 +193,44 @@ at::Tensor lora_gemm_backward_cuda(const LoraGemmOperands& operands, const Param
     add({a.value.const_data_ptr(), arguments.low_width, 0, 0, arguments.width}, 0, arguments);
   }
   launch_lora_gemm_backward(arguments, current_stream(out));
+  return out;
+}
+
+bool lora_fp8_gemm_takes(const Fp8LoraGemmOperands& operands,
+                         const std::vector<LoraFactor>& factors) {
+  const at::Tensor& codes = operands.left.codes;
+  const auto takes = [](const at::Tensor& x) { return !x.defined() || is_matrix_for_tma(x); };
+  return codes.is_cuda() && codes.size(0) >= kMinFp8Rows && is_matrix_for_tma(operands.low) &&
+         takes(operands.addend) && factors.size() <= kMaxLoraGemmModules &&
+         has_few_adapters(operands.row_begins) &&
+         (!operands.bias.defined() ||
+          (operands.bias.scalar_type() == at::kBFloat16 && is_aligned(operands.bias))) &&
+         std::ranges::all_of(factors, [](const LoraFactor& factor) {
+           return is_matrix_for_tma(factor.values) && factor.values.is_contiguous();
+         });
+}
+
+at::Tensor lora_fp8_gemm_cuda(const Fp8LoraGemmOperands& operands,
+                              const std::vector<LoraFactor>& factors) {
+  const at::Tensor& left = operands.left.codes;
+  const at::Tensor& right = operands.right.codes;
+  const at::Tensor out = at::empty({left.size(0), right.size(0)}, operands.low.options());
+  // Pairs of codes are copied as bfloat16 is.
+  LoraGemmArguments a =
+      gemm_arguments(out, {left.view(at::kBFloat16), right.view(at::kBFloat16), operands.low,
+                           operands.bias, operands.addend, operands.row_begins});
+  a.left_scale = operands.left.scale.const_data_ptr<float>();
+  a.right_scale = operands.right.scale.const_data_ptr<float>();
+  int low_begin = 0;
+  for (const LoraFactor& factor : factors) {
+    const auto rank = static_cast<int>(factor.values.size(1));
+    add({factor.values.const_data_ptr(), rank, low_begin, static_cast<int>(factor.begin),
+         static_cast<int>(factor.values.size(0))},
+        factor.adapter, a);
+    low_begin += rank;
+  }
+  const bool is_e4m3 = left.scalar_type() == at::kFloat8_e4m3fn;
+  launch_lora_fp8_gemm(a, is_e4m3 ? Fp8Format::kE4M3 : Fp8Format::kE5M2, current_stream(out));
   return out;
 }
 

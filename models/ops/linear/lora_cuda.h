@@ -5,9 +5,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <vector>
 
 #include "models/block/block.h"
 #include "models/ops/linear/lora_module.h"
+#include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
 
@@ -33,6 +35,31 @@ bool lora_gemm_takes(const LoraGemmOperands& operands, const LoraModules& module
 // The same; in addition ranks of 64 at most, and gradients of B that are contiguous.
 bool lora_gradients_take(const at::Tensor& grad_output, const at::Tensor& s,
                          const LoraModules& modules, std::span<const Parameter* const> b);
+
+// Operands of 8-bit floats: left [T, K], right [N, K].
+struct Fp8LoraGemmOperands {
+  Fp8Operand left;
+  Fp8Operand right;
+  at::Tensor low;              // bfloat16 [T, R]
+  at::Tensor bias = {};        // or undefined
+  at::Tensor addend = {};      // or undefined
+  at::Tensor row_begins = {};  // as in LoraGemmOperands
+};
+
+// [columns, rank], for the columns of the result from `begin` on. The columns of `low` are those of
+// the factors one after another.
+struct LoraFactor {
+  at::Tensor values;
+  std::int64_t begin = 0;
+  int adapter = 0;
+};
+
+// As lora_gemm_takes(), for at least 1,024 rows. Does not read `right`.
+bool lora_fp8_gemm_takes(const Fp8LoraGemmOperands& operands,
+                         const std::vector<LoraFactor>& factors);
+// left right^T + bias + addend + the factors' parts: bfloat16 [T, N].
+at::Tensor lora_fp8_gemm_cuda(const Fp8LoraGemmOperands& operands,
+                              const std::vector<LoraFactor>& factors);
 
 at::Tensor lora_gemm_forward_cuda(const LoraGemmOperands& operands, const LoraModules& modules,
                                   std::span<const Parameter* const> b);

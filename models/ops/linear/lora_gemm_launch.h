@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "models/ops/fp8/fp8_arithmetic.h"
+
 namespace packtrain {
 
 constexpr int kMaxLoraGemmModules = 48;
@@ -23,11 +25,16 @@ struct LoraGemmModule {
 // first_module[a + 1]. `low` is zero in rows that are not of a module's adapter, so tiles without
 // rows of the adapter leave it out.
 //
+// fp8:      as forward. left and right are 8-bit floats, two in each element of the depth, and have
+//           scales; right is e4m3
+//
 // Rows of each matrix are contiguous and start at multiples of 16 bytes, `*_stride` elements apart.
 // The width is a multiple of 8.
 struct LoraGemmArguments {
-  const void* left = nullptr;    // bfloat16 [num_rows, depth]
-  const void* right = nullptr;   // bfloat16
+  const void* left = nullptr;         // bfloat16 [num_rows, depth]
+  const void* right = nullptr;        // bfloat16
+  const float* left_scale = nullptr;  // with 8-bit floats: factor, on the device
+  const float* right_scale = nullptr;
   const void* low = nullptr;     // bfloat16 [num_rows, low_width]
   const void* addend = nullptr;  // bfloat16 [num_rows, width], or null
   const void* bias = nullptr;    // bfloat16 [width], or null
@@ -51,5 +58,7 @@ struct LoraGemmArguments {
 // `stream` is a cudaStream_t. Both throw Error(kDevice) when the launch fails.
 void launch_lora_gemm_forward(const LoraGemmArguments& arguments, void* stream);
 void launch_lora_gemm_backward(const LoraGemmArguments& arguments, void* stream);
+// `left`: the format of the left operand.
+void launch_lora_fp8_gemm(const LoraGemmArguments& arguments, Fp8Format left, void* stream);
 
 }  // namespace packtrain

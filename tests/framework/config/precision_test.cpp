@@ -34,10 +34,10 @@ TEST(ConfigPrecision, KeysOfEightBitProductsWithoutThemAreRefused) {
   expect_refused("precision: {keep_bf16: [a]}", "precision.linear is bf16 (default)");
 }
 
-TEST(ConfigPrecision, AdaptersWithEightBitProductsAreRefused) {
-  expect_refused(std::string(kFp8) + "\nadapter: {kind: lora}", "an adapter is trained");
-  expect_refused("precision: {linear: fp8_block}\nadapter: {kind: lora}",
-                 "precision.linear is fp8_block");
+TEST(ConfigPrecision, AdaptersHaveEightBitProductsOfWholeTensors) {
+  const Config config = load(std::string(kFp8) + "\nadapter: {kind: lora}");
+  EXPECT_EQ(config.precision.linear, LinearProducts::kFp8Tensor);
+  expect_refused("precision: {linear: fp8_block}\nadapter: {kind: lora}", "an adapter is trained");
 }
 
 TEST(ConfigPrecision, ScalesOfBlocksAreReadAndWritten) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "framework/core/error.h"
 #include "models/decoder/linear_weights.h"
@@ -151,6 +152,29 @@ TEST(Fp8Weights, AreThoseOfLinearLayersWithWholeVectors) {
   EXPECT_EQ(weights.kept, (std::vector<std::string>{"layers.0.attention.qkv.weight"}));
   EXPECT_EQ(weights.odd,
             (std::vector<std::string>{"layers.0.mlp.down.weight", "layers.1.mlp.down.weight"}));
+}
+
+DecoderConfig with_adapter(DecoderConfig config, double dropout, bool use_dora) {
+  AdapterTargets adapter;
+  adapter.dropout = dropout;
+  adapter.use_dora = use_dora;
+  adapter.weights["layers.0.mlp.down.weight"] = {{"down_proj", 0, 32, 4, 8.0}};
+  adapter.trained = {"layers.1.mlp.down.weight"};
+  config.adapter = std::make_shared<const AdapterTargets>(adapter);
+  return config;
+}
+
+TEST(Fp8Weights, OnlyTrainedOnesHaveAGradientIn8Bits) {
+  const DecoderConfig config = with_adapter(with_fp8(small_config()), 0.1, false);
+  EXPECT_EQ(config.fp8_of("layers.0.mlp.down.weight", 32, 48), Fp8Products::kForwardAndInput);
+  EXPECT_EQ(config.fp8_of("layers.1.mlp.down.weight", 32, 48), Fp8Products::kAll);
+  EXPECT_EQ(config.fp8_of("layers.1.mlp.gate_up.weight", 96, 32), Fp8Products::kForwardAndInput);
+}
+
+TEST(Fp8Weights, OfDoraWithDropoutStayOut) {
+  const DecoderConfig config = with_adapter(with_fp8(small_config()), 0.1, true);
+  EXPECT_EQ(linear_weights(config).divided, (std::vector<std::string>{"layers.0.mlp.down.weight"}));
+  EXPECT_TRUE(linear_weights(with_adapter(with_fp8(small_config()), 0, true)).divided.empty());
 }
 
 DecoderConfig config_with_experts(std::vector<std::string> keep, Fp8Recipe recipe) {

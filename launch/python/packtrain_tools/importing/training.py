@@ -179,15 +179,14 @@ def convert_precision(c: Conversion):
 
 
 def convert_products(c: Conversion):
-    """torchao's float8 layers, which the others use, multiply 8-bit floats in all three products."""
+    """torchao's float8 layers, which the others use, multiply 8-bit floats in all three products. Under an adapter the
+    weights are frozen and have two."""
     if not c.flag("fp8"):
-        return
-    if "kind" in c.settings.get("adapter", {}):
-        c.leave("fp8", "products of a model with an adapter are in precision.compute")
         return
     note = "a scale for each tensor; e4m3 forward, e5m2 gradients"
     c.write("precision.linear", "fp8_tensor", "fp8", note=note)
-    c.write("precision.weight_gradient", "fp8", "fp8")
+    if "kind" not in c.settings.get("adapter", {}):
+        c.write("precision.weight_gradient", "fp8", "fp8")
 
 
 def convert_memory(c: Conversion):
