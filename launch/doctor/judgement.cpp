@@ -145,6 +145,17 @@ Finding judge_products(const AllFacts& all) {
                     "Look for other work on it, heat, and a lower power cap; leave the host out.");
 }
 
+Finding judge_fp8_products(const AllFacts& all) {
+  const auto has_rate = [](const Facts& f) { return f.contains("fp8_gemm_tflops"); };
+  Finding finding =
+      judge_rate(those(all, has_rate), "fp8_gemm_tflops", "TFLOP/s in 8-bit products", kSlowGpu,
+                 "Look for other work on it, heat, and a lower power cap; leave the host out.");
+  blame(finding, those(all, [&](const Facts& f) { return !has_rate(f); }), Verdict::kSlow,
+        "without 8-bit products",
+        "precision.linear: fp8_tensor needs compute capability 8.9 or newer on every rank.");
+  return finding;
+}
+
 Finding judge_collectives(const AllFacts& all) {
   const bool on_gpus = all.front().contains("gpu");
   Finding finding =
@@ -264,6 +275,7 @@ constexpr auto kJudgedChecks = std::to_array<JudgedCheck>({
     {"versions", "libraries", judge_versions},
     {"gpus", "gpu", judge_gpus},
     {"products", "gemm_tflops", judge_products},
+    {"fp8", "fp8_gemm_tflops", judge_fp8_products},
     {"collectives", "host_gather_gb_s", judge_collectives},
     {"disk", "disk_folder", judge_disk},
     {"shared", "view_error", judge_shared_folder},

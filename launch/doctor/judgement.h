@@ -23,6 +23,7 @@ struct Finding {
 // gather_gb_s, reduce_gb_s, wrong_collective; disk_folder, disk_mb_s, disk_error; view_error;
 // stores {path: hash or "missing"}; clock_skew_s; port, port_error; open_files, user_processes,
 // shared_memory_bytes.
+// A GPU that multiplies 8-bit floats has fp8_gemm_tflops too.
 // A text *_error or wrong_collective is "" where nothing is wrong.
 using Facts = nlohmann::ordered_json;
 

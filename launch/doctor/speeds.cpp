@@ -1,6 +1,7 @@
 #include "launch/doctor/speeds.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
@@ -17,6 +18,9 @@
 #include <vector>
 
 #include "framework/core/hash.h"
+#include "framework/device/tensor_device.h"
+#include "models/ops/fp8/fp8.h"
+#include "models/ops/matmul/matmul.h"
 
 namespace packtrain {
 namespace {
@@ -151,6 +155,31 @@ double sum_of_summands(int num_ranks) {
          num_left * (num_left + 1) / 2.0;
 }
 
+namespace {
+
+// TFLOP/s of products of e4m3, as the forward of precision.linear: fp8_tensor has.
+double fp8_tflops(const RunDevice& device, Stream& stream, std::int64_t n, int repeats) {
+  at::Tensor out;
+  Fp8Operand left;
+  Fp8Operand right;
+  stream.run([&](StreamHandle) {
+    const at::Tensor values = at::randn({n, n}, options_on(device, at::kBFloat16));
+    out = at::empty_like(values);
+    for (Fp8Operand* operand : {&left, &right}) {
+      operand->scale = make_fp8_scale(values);
+      operand->codes = fp8_cast(values, operand->scale, {.rows = true}).rows;
+    }
+  });
+  const double seconds = fastest_s(stream, [&](StreamHandle) {
+    for (int k = 0; k < repeats; ++k) {
+      fp8_gemm_out(out, left, right, {}, {.fast_accumulation = true}, {});
+    }
+  });
+  return 2.0 * static_cast<double>(n * n * n) * repeats / seconds / 1e12;
+}
+
+}  // namespace
+
 void probe_products(const RunDevice& device, const InjectedFault& trouble, World& world,
                     Facts& facts) {
   const std::int64_t n = is_gpu(device) ? 8192 : 256;
@@ -175,6 +204,9 @@ void probe_products(const RunDevice& device, const InjectedFault& trouble, World
       },
       is_gpu(device) ? kSamples : kCpuProducts);
   facts["gemm_tflops"] = 2.0 * static_cast<double>(n * n * n) * repeats / seconds / 1e12;
+  world.control().barrier();
+  if (!has_fp8_products(tensor_device(*device.device))) return;
+  facts["fp8_gemm_tflops"] = fp8_tflops(device, *stream, n, repeats);
 }
 
 void probe_collectives(const RunDevice& device, World& world, Facts& facts) {

@@ -9,6 +9,7 @@
 namespace packtrain {
 
 // gemm_tflops: the best of several products: bf16 of 8192 on a GPU, fp32 of 256 on the CPU.
+// A GPU that multiplies 8-bit floats has fp8_gemm_tflops too.
 void probe_products(const RunDevice& device, const InjectedFault& trouble, World& world,
                     Facts& facts);
 

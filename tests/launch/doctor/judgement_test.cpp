@@ -26,6 +26,7 @@ Facts sound_rank(int rank, const std::string& host) {
           {"library_hash", "x"},
           {"gpu", sound_gpu()},
           {"gemm_tflops", 690.0 + rank % 8},
+          {"fp8_gemm_tflops", 1290.0 + rank % 8},
           {"host_gather_gb_s", 300.0},
           {"gather_gb_s", 40.0},
           {"reduce_gb_s", 80.0},
@@ -76,13 +77,15 @@ std::string verdict_of(const std::function<void(Facts&)>& change) {
 
 TEST(Judgement, SoundMachinesAreOkLineByLine) {
   const auto findings = judge(sound_facts());
-  EXPECT_EQ(findings.size(), 10U);
+  EXPECT_EQ(findings.size(), 11U);
   for (const Finding& finding : findings) EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.text;
   EXPECT_EQ(exit_code_of(findings), 0);
 }
 
 TEST(Judgement, WhatIsSlowIsNamed) {
   EXPECT_EQ(verdict_of([](Facts& f) { f["gemm_tflops"] = 600.0; }), "SLOW products");
+  EXPECT_EQ(verdict_of([](Facts& f) { f["fp8_gemm_tflops"] = 900.0; }), "SLOW fp8");
+  EXPECT_EQ(verdict_of([](Facts& f) { f.erase("fp8_gemm_tflops"); }), "SLOW fp8");
   EXPECT_EQ(verdict_of([](Facts& f) { f["host_gather_gb_s"] = 40.0; }), "SLOW collectives");
   EXPECT_EQ(verdict_of([](Facts& f) { f["disk_mb_s"] = 30.0; }), "SLOW disk");
   EXPECT_EQ(verdict_of([](Facts& f) { f["clock_skew_s"] = -7.0; }), "SLOW clocks");
@@ -143,7 +146,7 @@ TEST(Judgement, TextsSayVerdictCheckAndAdvice) {
   EXPECT_NE(text.find("OK      limits       "), std::string::npos) << text;
   const auto json = Facts::parse(findings_to_json(judge(facts), facts));
   EXPECT_EQ(json["ranks"].size(), 8U);
-  EXPECT_EQ(json["checks"].size(), 10U);
+  EXPECT_EQ(json["checks"].size(), 11U);
 }
 
 TEST(NvidiaSmi, ItsLinesAreRead) {

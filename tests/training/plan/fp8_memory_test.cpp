@@ -10,6 +10,7 @@
 #include "parallel/sharding/sharded_model.h"
 #include "tests/training/small_decoder.h"
 #include "training/plan/memory_plan.h"
+#include "training/plan/step_time_model.h"
 #include "training/setup/model_source.h"
 #include "training/setup/run_device.h"
 
@@ -85,6 +86,36 @@ TEST(Fp8Memory, OfGatheredLayersIsAboutHalfOfThatWithoutIt) {
   EXPECT_NEAR(layers(true) / layers(false), 0.5, 0.05);
   EXPECT_GT(bytes_of(stage3, true, "codes sent"), 0);
   EXPECT_EQ(bytes_of(stage3, false, "codes sent"), 0);
+}
+
+TEST(Fp8Memory, OfFrozenWeightsThatAreStoredSoIsHalf) {
+  Config config = config_of(3);
+  config.model.frozen = {"layers.*"};
+  const std::int64_t plain = bytes_of(config, /*in_fp8=*/false, "frozen weights");
+  config.model.base = BaseStorage::kFp8;
+  const std::int64_t stored = bytes_of(config, /*in_fp8=*/false, "frozen weights, fp8");
+  EXPECT_NEAR(static_cast<double>(stored) / static_cast<double>(plain), 0.5, 0.1);
+  EXPECT_GT(bytes_of(config, /*in_fp8=*/false, "decoded weight"), 0);
+}
+
+// Products of layers take 1 / 1.6 of the time. The head and attention stay.
+TEST(Fp8Time, OfProductsIsLessOnGpus) {
+  DecoderConfig decoder = small_decoder();
+  decoder.hidden_size = 4096;
+  decoder.intermediate_size = 14336;
+  DeviceKind device = DeviceKind::kCuda;
+  const auto seconds = [&](Fp8Products products) {
+    decoder.linear.products = products;
+    return StepTimeModel({}, decoder, {device, 1, 1}, {.num_tokens = 4096, .mean_length = 64})
+        .seconds({Recompute::kNone, 3, 4096});
+  };
+  const double all = seconds(Fp8Products::kAll) / seconds(Fp8Products::kNone);
+  const double two = seconds(Fp8Products::kForwardAndInput) / seconds(Fp8Products::kNone);
+  EXPECT_GT(all, 1 / 1.6);
+  EXPECT_LT(all, 0.75);
+  EXPECT_NEAR((1 - two) / (1 - all), 2.0 / 3, 0.01);
+  device = DeviceKind::kCpu;
+  EXPECT_EQ(seconds(Fp8Products::kAll), seconds(Fp8Products::kNone));
 }
 
 }  // namespace

@@ -269,7 +269,7 @@ TEST(StepTime, OfFullRecomputeIsOneMoreForwardOfTheLayers) {
   EXPECT_LT(time.seconds({Recompute::kSelective, 3, 4096}) / none, 1.05);
 }
 
-// 4.16 bits an element instead of 16.
+// 4.16 and 8 bits an element instead of 16.
 TEST(StepTime, OfGathersIsThatOfStoredBytes) {
   FitInput input = input_with({DeviceKind::kCuda, 2, 2}, kPlenty);
   input.decoder.hidden_size = 4096;
@@ -282,6 +282,7 @@ TEST(StepTime, OfGathersIsThatOfStoredBytes) {
         .seconds({Recompute::kNone, 3, 4096});
   };
   EXPECT_NEAR(seconds(BaseStorage::kNf4) / seconds(BaseStorage::kBFloat16), 4.16 / 16, 0.02);
+  EXPECT_NEAR(seconds(BaseStorage::kFp8) / seconds(BaseStorage::kBFloat16), 8.0 / 16, 0.02);
 }
 
 }  // namespace
