@@ -11,6 +11,7 @@
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
+#include "launch/cli/precision_text.h"
 #include "launch/cli/program.h"
 #include "launch/cli/sources.h"
 #include "launch/cli/verify_data.h"
@@ -95,6 +96,7 @@ int run_verify(int argc, char** argv) {
     ConfigArguments arguments;
     VerificationOptions options;
     bool as_json = false;
+    bool of_precision = false;
     arguments.add_to(app);
     app.add_flag("--json", as_json, "print one JSON object");
     app.add_option("--examples", options.num_examples,
@@ -102,6 +104,9 @@ int run_verify(int argc, char** argv) {
         ->check(positive_number());
     app.add_option("--steps", options.num_steps, "first steps to verify (default 1)")
         ->check(positive_number());
+    app.add_flag("--precision-report", of_precision,
+                 "check nothing: print the errors of loss and gradients in bf16 and in 8-bit "
+                 "products against float32");
     app.footer(
         "Example:\n"
         "  launch/packtrain-run -n 2 verify my.yaml     with the ranks that will train\n"
@@ -111,6 +116,12 @@ int run_verify(int argc, char** argv) {
     check_for_training(config);
     require_one_adapter(config, "`packtrain verify`");
     start_logging(world.rank(), world.size(), "");
+    if (of_precision) {
+      const PrecisionReport report = run_precision_report(config, world, options);
+      if (world.rank() == 0)
+        print_result(as_json ? precision_json(report) : precision_text(report));
+      return;
+    }
     const VerificationReport report = run_verification(config, world, options);
     if (world.rank() == 0) print_result(as_json ? to_json(report) : to_text(report));
     require_success(report, config.batch.cross_example_attention);

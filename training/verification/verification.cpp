@@ -136,6 +136,10 @@ class Verification {
     return merged_report();
   }
 
+  PrecisionReport precision() const {
+    return measure_precision(config_, source_, device_, steps_.front());
+  }
+
  private:
   // Every rank of a host holds the single-rank model at the same time. On CPUs they share its
   // memory.
@@ -236,6 +240,11 @@ class Verification {
 VerificationReport run_verification(const Config& config, World& world,
                                     const VerificationOptions& options) {
   return Verification(config, world, options).run();
+}
+
+PrecisionReport run_precision_report(const Config& config, World& world,
+                                     const VerificationOptions& options) {
+  return Verification(config, world, options).precision();
 }
 
 }  // namespace packtrain

@@ -8,6 +8,7 @@
 
 #include "framework/config/config.h"
 #include "parallel/communicators/world.h"
+#include "training/verification/precision_report.h"
 #include "training/verification/report.h"
 #include "training/verification/verified_step.h"
 
@@ -28,5 +29,10 @@ struct VerificationOptions {
 // does not fit the device. Also throws the errors of opening data, model and devices.
 VerificationReport run_verification(const Config& config, World& world,
                                     const VerificationOptions& options = {});
+
+// Measures the first step in each recipe of precision (precision_report.h). Every rank does so
+// alone, with the same result. Checks nothing.
+PrecisionReport run_precision_report(const Config& config, World& world,
+                                     const VerificationOptions& options = {});
 
 }  // namespace packtrain
