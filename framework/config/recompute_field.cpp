@@ -14,8 +14,7 @@ namespace packtrain {
 Field recompute_or_auto(const char* name, std::optional<RecomputeByLayer>& member) {
   std::vector<std::string> names = recompute_names();
   names.insert(names.begin(), "auto");
-  const std::string wanted =
-      one_of(names) + ", or by layer like full:20+selective, or for a size like selective:12@16384";
+  const std::string wanted = one_of(names) + ", or by layer like full:20+selective@16384";
   const auto read = [=, &member](const Setting& setting) {
     if (!setting.value.is_string()) reject(setting, wanted);
     const auto text = setting.value.get<std::string>();

@@ -1,7 +1,5 @@
 #include "training/plan/memory_fit.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -11,7 +9,6 @@
 #include "framework/config/recompute.h"
 #include "framework/core/error.h"
 #include "framework/core/math.h"
-#include "framework/core/units.h"
 #include "training/plan/gather_slots.h"
 #include "training/plan/token_budget.h"
 #include "training/setup/adaptive_recompute.h"
@@ -293,25 +290,6 @@ FitCandidate least_memory(const FitInput& input) {
   const FitCandidate least = Fitter(choices.back(), input.limit.bytes).least();
   if (choices.size() == 1 || fits_on_host(input, least.settings)) return least;
   return Fitter(choices.front(), input.limit.bytes).least();
-}
-
-std::string settings_text(const MemorySettings& settings) {
-  return fmt::format(
-      "memory.recompute={} parallel.gather_slots={} batch.max_tokens_per_micro_batch={}{}",
-      recompute_text(settings.recompute), settings.gather_slots, settings.max_tokens,
-      settings.offloads_activations ? " memory.offload=activations" : "");
-}
-
-std::string choice_text(const MemoryChoice& choice, const MemoryLimit& limit) {
-  const FitCandidate& chosen = choice.chosen;
-  std::string text = fmt::format("memory.fit: {}\n  planned {:.4g} of {:.4g} GiB ({})",
-                                 settings_text(chosen.settings), to_gibibytes(chosen.bytes),
-                                 to_gibibytes(limit.bytes), limit.basis);
-  if (!choice.next) return text + "; nothing else fits";
-  const double more = 100 * (choice.next->seconds / chosen.seconds - 1);
-  return text + fmt::format("\n  next: {}, planned {:.4g} GiB, estimated time {:+.1f} %",
-                            settings_text(choice.next->settings), to_gibibytes(choice.next->bytes),
-                            more);
 }
 
 }  // namespace packtrain

@@ -48,7 +48,7 @@ TEST(ConfigReference, ThePageInTheDocumentsIsThisOne) {
 TEST(ConfigReference, AKeyIsExplainedWithItsValuesAndDefault) {
   EXPECT_EQ(explain_config("memory.recompute")
                 .find("memory.recompute: one of auto, none, selective, full, or by layer like "
-                      "full:20+selective, or for a size like selective:12@16384; default auto\n  "),
+                      "full:20+selective@16384; default auto\n  "),
             0U);
   EXPECT_EQ(explain_config("recompute"), explain_config("memory.recompute"));
 }

@@ -275,13 +275,11 @@ INSTANTIATE_TEST_SUITE_P(
                    "like {model_type: llama, ...}"},
         WrongValue{"memory: {recompute: sellective}",
                    "config.yaml:1:21: memory.recompute: got 'sellective', wanted one of auto, "
-                   "none, selective, full, or by layer like full:20+selective, or for a size like "
-                   "selective:12@16384\n"
+                   "none, selective, full, or by layer like full:20+selective@16384\n"
                    "  Did you mean selective?"},
         WrongValue{"memory: {recompute: true}",
                    "config.yaml:1:21: memory.recompute: got true, wanted one of auto, none, "
-                   "selective, full, or by layer like full:20+selective, or for a size like "
-                   "selective:12@16384"},
+                   "selective, full, or by layer like full:20+selective@16384"},
         WrongValue{"data: {too_long: discard}",
                    "config.yaml:1:18: data.too_long: got 'discard', wanted one of error, truncate, "
                    "split, drop"},
@@ -290,8 +288,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "random, group_by_length"},
         WrongValue{"memory: {recompute: checkpointed}",
                    "config.yaml:1:21: memory.recompute: got 'checkpointed', wanted one of "
-                   "auto, none, selective, full, or by layer like full:20+selective, or for a size "
-                   "like selective:12@16384"},
+                   "auto, none, selective, full, or by layer like full:20+selective@16384"},
         WrongValue{"batch: {max_tokens_per_micro_batch: all}",
                    "config.yaml:1:37: batch.max_tokens_per_micro_batch: got 'all', wanted an "
                    "integer from 1 to 2147483647 or auto"},
