@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a model of 1 billion parameters with each recipe of precision and several seeds, and prints the
+"""Trains a model of 1 billion parameters with each recipe of precision and several seeds. Prints the
 differences of their validation losses, paired by seed. A restart keeps finished runs.
 
     benchmarks/results/run prepare-dictionary      # stores/dictionary, on a machine that is built

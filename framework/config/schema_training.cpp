@@ -34,9 +34,9 @@ std::vector<Field> fields_of(ModelSection& s) {
              {{"bf16", BaseStorage::kBFloat16},
               {"nf4", BaseStorage::kNf4},
               {"fp8", BaseStorage::kFp8}})
-          .means("How frozen weights of projections are stored: `bf16`, in the type of "
-                 "precision.compute; `nf4`, in 4 bits with double quantisation, as bitsandbytes "
-                 "does; `fp8`, as 8-bit floats with one scale for each weight. Products decode "
+          .means("How frozen weights of projections are stored. `bf16`: in the type of "
+                 "precision.compute. `nf4`: in 4 bits with double quantisation, as bitsandbytes "
+                 "does. `fp8`: as 8-bit floats with one scale for each weight. Products decode "
                  "them; those of precision.linear: fp8_tensor read `fp8` as it is. Embeddings, "
                  "head, norms and biases are not encoded."),
       integer("model.resize_vocabulary", s.resize_vocabulary, 1)
