@@ -53,25 +53,25 @@ void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t
 // It also finds the largest magnitude of each of 64 weights, as 8-bit products need it.
 void add_adamw_amax(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
   constexpr int kWeights = 64;
-  benchmarks.push_back({.name = dtypes.name,
-                        .shape = shape_text({kWeights, numel / kWeights}),
-                        .bytes = bytes_an_element(dtypes) * static_cast<double>(numel),
-                        .make = [=] {
-                          AdamWTensors tensors = make_tensors(dtypes, numel);
-                          tensors.amax = at::zeros({kWeights}, on_gpu(at::kInt));
-                          std::vector<ShardRange> ranges;
-                          for (int w = 0; w < kWeights; ++w) {
-                            const std::int64_t begin = w * (numel / kWeights);
-                            ranges.push_back(
-                                {.begin = begin, .numel = numel / kWeights, .amax = w});
-                          }
-                          return [=, clip_factor = at::ones({}, on_gpu(at::kFloat)),
-                                  skip = at::zeros({}, on_gpu(at::kByte))] {
-                            tensors.amax.zero_();
-                            const AdamWOptions options = {.learning_rate = 1e-5};
-                            adamw(tensors, ranges, options, clip_factor, skip);
-                          };
-                        }});
+  benchmarks.push_back(
+      {.name = dtypes.name,
+       .shape = shape_text({kWeights, numel / kWeights}),
+       .bytes = bytes_an_element(dtypes) * static_cast<double>(numel),
+       .make = [=] {
+         AdamWTensors tensors = make_tensors(dtypes, numel);
+         tensors.amax = at::zeros({kWeights}, at::TensorOptions(at::kInt).device(at::kCUDA));
+         std::vector<ShardRange> ranges;
+         for (int w = 0; w < kWeights; ++w) {
+           const std::int64_t begin = w * (numel / kWeights);
+           ranges.push_back({.begin = begin, .numel = numel / kWeights, .amax = w});
+         }
+         return [=, clip_factor = at::ones({}, at::TensorOptions(at::kFloat).device(at::kCUDA)),
+                 skip = at::zeros({}, at::TensorOptions(at::kByte).device(at::kCUDA))] {
+           tensors.amax.zero_();
+           const AdamWOptions options = {.learning_rate = 1e-5};
+           adamw(tensors, ranges, options, clip_factor, skip);
+         };
+       }});
 }
 
 void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64_t numel) {

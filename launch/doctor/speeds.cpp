@@ -150,9 +150,9 @@ float summand_of(int rank) {
 }
 
 double sum_of_summands(int num_ranks) {
+  const int num_whole = num_ranks / kNumSummands;
   const int num_left = num_ranks % kNumSummands;
-  return num_ranks / kNumSummands * (kNumSummands * (kNumSummands + 1) / 2.0) +
-         num_left * (num_left + 1) / 2.0;
+  return num_whole * (kNumSummands * (kNumSummands + 1) / 2.0) + num_left * (num_left + 1) / 2.0;
 }
 
 namespace {

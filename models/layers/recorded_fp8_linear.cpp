@@ -81,7 +81,7 @@ class Fp8Product {
                                                run.options().gemm_timing, run.gradient(x_)));
     if (!has_gradient) return;
     if (has_fp8_gradient()) return backward_weight(run, {copies.columns, scale}, scales[0]);
-    run.when_available(x_, [=, this, &run, &weight](const at::Tensor& rows) {
+    run.when_available(x_, [=, &run, &weight](const at::Tensor& rows) {
       run.weight_grads().run_or_defer([=, &weight, &timing = run.options().gemm_timing] {
         linear_backward_weight(grad, rows, weight, nullptr, timing);
       });

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "parallel/sharding/arena.h"
 
 namespace packtrain {
 namespace {

@@ -55,7 +55,7 @@ GroupedGluGemmGradients grouped_glu_gradients(const at::Tensor& dy, const at::Te
   GroupedGluGemmGradients gradients;
   gradients.y = at::empty_like(dy);
   gradients.x = activation_backward(dy, x, activation, gradients.y, amax);
-  gradients.dots = grad_routing_weight(dy, gradients.y, /*places=*/{}, /*divisors=*/{});
+  gradients.dots = grad_routing_weight(dy, gradients.y, /*permuted_rows=*/{}, /*divisors=*/{});
   return gradients;
 }
 

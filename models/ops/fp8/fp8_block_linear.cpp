@@ -2,8 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include "models/ops/encoded_weight.h"
 #include "models/ops/fp8/fp8_block.h"
-#include "models/ops/nf4/nf4.h"
 
 namespace packtrain {
 namespace {
