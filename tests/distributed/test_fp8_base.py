@@ -7,20 +7,11 @@ import subprocess
 import numpy
 import pytest
 import torch
+from frozen_weights import FROZEN, LORA, ONE_STEP, PARTS, STEPS
 from runs import PROGRAM, losses, take_checkpoint, weights
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-# The tensors in each of our parameters of a layer.
-PARTS = {"attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
-         "attention.output": ["self_attn.o_proj"],
-         "mlp.gate_up": ["mlp.gate_proj", "mlp.up_proj"],
-         "mlp.down": ["mlp.down_proj"]}
-
-FROZEN = "model.frozen=[embed.weight, head.weight, 'layers.*']"
-ONE_STEP = ["optimizer.learning_rate=0", "optimizer.weight_decay=0", "run.max_steps=1"]
-STEPS = ["run.max_steps=4", "optimizer.learning_rate=0.01", "checkpoint.save_steps=2"]
-LORA = ["adapter.kind=lora", "adapter.rank=4", "adapter.alpha=8", *STEPS]
 PRODUCTS = "precision.linear=fp8_tensor"
 
 
@@ -91,7 +82,7 @@ def test_each_weight_has_its_codes_and_its_scale_on_any_number_of_ranks(lab, fol
 def test_training_equals_that_of_the_decoded_weights(lab, folder, decoded_folder, products):
     name = "-".join(["steps", *products])
     encoded = lab.run(f"stored-{name}", *frozen(folder, *STEPS, *products))
-    plain = lab.run(f"decoded-{name}", *frozen(decoded_folder, *STEPS, *products, base="bf16"))
+    plain = lab.run(f"stored-decoded-{name}", *frozen(decoded_folder, *STEPS, *products, base="bf16"))
     assert losses(encoded) == losses(plain)
     assert numpy.array_equal(weights(encoded)["final_norm.weight"], weights(plain)["final_norm.weight"])
 
@@ -103,7 +94,7 @@ def adapter_run(lab, request, folder):
 
 def test_an_adapter_trains_as_over_the_decoded_weights(lab, adapter_run, decoded_folder):
     products, run = adapter_run
-    plain = lab.run("-".join(["decoded-lora", *products]), *LORA, *of_model(decoded_folder, "bf16"), *products)
+    plain = lab.run("-".join(["stored-decoded-lora", *products]), *LORA, *of_model(decoded_folder, "bf16"), *products)
     assert losses(run) == losses(plain)
     assert len(set(losses(plain))) == 4
 
@@ -151,7 +142,7 @@ def test_a_run_resumes_on_another_number_of_ranks(lab, folder):
 
 
 def test_export_writes_decoded_weights_and_says_so(lab, folder, decoded_folder):
-    run_folder, out = lab.run("stored-exported", *frozen(folder, *ONE_STEP), ranks=2), lab.folder / "exported"
+    run_folder, out = lab.run("stored-exported", *frozen(folder, *ONE_STEP), ranks=2), lab.folder / "stored-exported"
     done = subprocess.run([PROGRAM, "export", str(run_folder), "--out", str(out), "--dtype", "float32"],
                           capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr

@@ -8,22 +8,13 @@ import bitsandbytes.functional
 import numpy
 import pytest
 import torch
+from frozen_weights import FROZEN, LORA, ONE_STEP, PARTS, STEPS
 from runs import PROGRAM, losses, take_checkpoint, weights
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 GROUP_ELEMENTS = 16384
 GROUP_BYTES = 64 + 256 + 8192
-
-# The tensors in each of our parameters of a layer.
-PARTS = {"attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
-         "attention.output": ["self_attn.o_proj"],
-         "mlp.gate_up": ["mlp.gate_proj", "mlp.up_proj"],
-         "mlp.down": ["mlp.down_proj"]}
-
-FROZEN = "model.frozen=[embed.weight, head.weight, 'layers.*']"
-ONE_STEP = ["optimizer.learning_rate=0", "optimizer.weight_decay=0", "run.max_steps=1"]
-STEPS = ["run.max_steps=4", "optimizer.learning_rate=0.01", "checkpoint.save_steps=2"]
 
 
 @pytest.fixture(scope="module")
@@ -184,9 +175,6 @@ def test_random_weights_are_the_same_on_any_number_of_ranks(lab):
 def finish(lab, name, *overrides):
     code, _, err = lab.finish(lab.start(name, *overrides))
     return code, err
-
-
-LORA = ["adapter.kind=lora", "adapter.rank=4", "adapter.alpha=8", *STEPS]
 
 
 def of_model(path, base):

@@ -87,6 +87,19 @@ def test_a_resumed_run_keeps_the_lowered_budget(lab, budget):
         [old[key] for key in ("lowered_from", "max_tokens_per_micro_batch")]
 
 
+def test_a_resumed_run_recomputes_in_all_sizes_what_the_largest_does(lab):
+    planned = {}
+    for recompute in ("selective:3@512", "selective:3"):
+        name = f"size-{len(recompute)}"
+        settings = [*RUN, f"memory.recompute={recompute}"]
+        run = lab.run(name, *settings, *OUT, *FORWARD)
+        take_checkpoint(run, 10, lab.folder / "runs" / f"{name}-resumed")
+        resumed = lab.run(f"{name}-resumed", *settings)
+        assert header(resumed)[-1]["lowered_from"] == 512
+        planned[recompute] = json.loads((resumed / "memory.json").read_text())["planned_allocated_bytes"]
+    assert planned["selective:3@512"] == planned["selective:3"]
+
+
 @pytest.mark.parametrize("strategy", ["padding", "padding_free", "multipack", "fixed_length"])
 def test_every_strategy_plans_its_batch_again(lab, strategy):
     settings = ["run.max_steps=5", f"batch.strategy={strategy}", "batch.max_tokens_per_micro_batch=1024",

@@ -74,7 +74,8 @@ void check_amax(const AdamWTensors& tensors, std::span<const ShardRange> ranges)
   if (end == 0) return;
   require(amax.defined() && amax.scalar_type() == at::kInt && amax.is_contiguous() &&
               amax.numel() >= end && amax.device() == tensors.master.device(),
-          "amax", amax, "contiguous int32 beside master, with an element for each range's number");
+          "amax", amax,
+          "contiguous int32 on the device of master, with an element for each range's number");
 }
 
 AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& options) {

@@ -1,7 +1,6 @@
 // memory.fit: chooses, among settings that change no number of a step, the fastest whose planned
-// memory fits. These are recompute by layer, gather slots, and the
-// tokens of a micro-batch where the strategy's steps do not depend on them. Times are those of
-// StepTimeModel.
+// memory fits. These are recompute by layer, gather slots, and the tokens of a micro-batch where
+// the strategy's steps do not depend on them. Times are those of StepTimeModel.
 #pragma once
 
 #include <cstdint>

@@ -219,10 +219,11 @@ Config RunPlan::resolve(Config config) const {
   config.batch.keys_of_row = config_.batch.keys_of_row;
   if (config.parallel.accumulate != Accumulate::kShard)
     config.parallel.accumulate = entry.accumulate;
-  if (!entry.fitted) return config;
-  config.memory.recompute = entry.fitted->recompute;
+  std::optional<RecomputeByLayer>& recompute = config.memory.recompute;
+  if (entry.fitted) recompute = entry.fitted->recompute;
   // Memory ran out before: smaller micro-batches have to need less of it.
-  if (entry.lowered_from > 0) config.memory.recompute->num_rows = 0;
+  if (entry.lowered_from > 0 && recompute) recompute->num_rows = 0;
+  if (!entry.fitted) return config;
   config.parallel.gather_slots = entry.fitted->gather_slots;
   config.memory.offload =
       entry.fitted->offloads_activations ? Offload::kActivations : Offload::kNone;

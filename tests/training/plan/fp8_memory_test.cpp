@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "models/decoder/decoder.h"
-#include "parallel/communicators/forwarding_communicator.h"
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
+#include "tests/training/plan/lone_rank.h"
 #include "tests/training/small_decoder.h"
 #include "training/plan/memory_plan.h"
 #include "training/plan/step_time_model.h"
@@ -18,13 +18,6 @@ namespace packtrain::fp8_memory_test {
 namespace {
 
 constexpr int kRanks = 2;
-
-// Allocates as one of two ranks does. There is no other, so no collective can run.
-class RankOfTwo final : public ForwardingCommunicator {
- public:
-  explicit RankOfTwo(World& world) : ForwardingCommunicator(world.connect(Backend::kLocal)) {}
-  int size() const override { return kRanks; }
-};
 
 // Its layers are large against the rounding of shards to 4096 bytes.
 DecoderConfig decoder_of(bool in_fp8) {
@@ -56,9 +49,10 @@ std::int64_t allocated_bytes(const Config& config, bool in_fp8) {
   const auto device = make_cpu_device({});
   const auto world = join_world();
   const DecoderConfig decoder = decoder_of(in_fp8);
-  ShardedModel model(make_decoder(decoder, decoder_options(config, decoder)), *device,
-                     {std::make_unique<RankOfTwo>(*world), std::make_unique<RankOfTwo>(*world)},
-                     sharding_options(config));
+  ShardedModel model(
+      make_decoder(decoder, decoder_options(config, decoder)), *device,
+      {std::make_unique<LoneRank>(*world, kRanks), std::make_unique<LoneRank>(*world, kRanks)},
+      sharding_options(config));
   return model.parameters().communication_bytes();
 }
 

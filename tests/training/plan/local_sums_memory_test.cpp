@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "models/decoder/decoder.h"
-#include "parallel/communicators/forwarding_communicator.h"
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
+#include "tests/training/plan/lone_rank.h"
 #include "tests/training/small_decoder.h"
 #include "training/plan/memory_plan.h"
 #include "training/setup/model_source.h"
@@ -16,13 +16,6 @@ namespace packtrain::local_sums_test {
 namespace {
 
 constexpr int kRanks = 4;
-
-// Allocates as one of several ranks does. There are no others, so no collective can run.
-class RankOfSeveral final : public ForwardingCommunicator {
- public:
-  explicit RankOfSeveral(World& world) : ForwardingCommunicator(world.connect(Backend::kLocal)) {}
-  int size() const override { return kRanks; }
-};
 
 Config config_of(Precision reduce, Accumulate accumulate) {
   Config config;
@@ -49,7 +42,7 @@ std::int64_t allocated_bytes(const Config& config) {
   const auto world = join_world();
   ShardedModel model(
       make_decoder(small_decoder(), decoder_options(config, small_decoder())), *device,
-      {std::make_unique<RankOfSeveral>(*world), std::make_unique<RankOfSeveral>(*world)},
+      {std::make_unique<LoneRank>(*world, kRanks), std::make_unique<LoneRank>(*world, kRanks)},
       sharding_options(config));
   return model.parameters().communication_bytes() + model.local_sum_bytes();
 }
