@@ -179,6 +179,14 @@ void add_course(const Config& config, const Planner& planner, PlanReport& report
   }
 }
 
+TrainingTokens training_of(const Config& config, const Planner& planner, const PlanReport& report) {
+  TrainingTokens training = training_tokens(report.survey.num_tokens(), report.survey.num_steps(),
+                                            planner.num_steps(1), report.num_steps);
+  training.num_parameters = report.memory.num_parameters;
+  training.from_random_weights = config.model.path.empty();
+  return training;
+}
+
 PlanReport make_report(const PlanArguments& arguments, Config config) {
   const TrainingStores data = open_training_stores(config);
   const TokenStore* const store = data.all.get();
@@ -221,6 +229,7 @@ PlanReport make_report(const PlanArguments& arguments, Config config) {
        .num_keys = report.survey.max_keys_in_micro_batch(),
        .several_micro_batches = report.survey.num_micro_batches() > report.survey.num_steps()},
       planned_host_load(*store, report.survey));
+  report.training = training_of(config, planner, report);
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
   }

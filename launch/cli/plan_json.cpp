@@ -154,6 +154,8 @@ std::string plan_to_json(const PlanReport& report, bool with_steps) {
       {"num_examples", survey.num_examples()},
       {"num_tokens", survey.num_tokens()},
       {"num_loss_tokens", survey.num_loss_tokens()},
+      {"num_epochs", report.training.num_epochs},
+      {"tokens_per_parameter", report.training.per_parameter()},
       {"num_groups", survey.num_groups()},
       {"max_rows_in_group", survey.max_rows_in_group()},
       {"saved_row_fraction", survey.saved_fraction()},

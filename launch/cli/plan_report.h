@@ -16,6 +16,7 @@
 #include "training/plan/plan_advice.h"
 #include "training/plan/plan_summary.h"
 #include "training/plan/token_budget.h"
+#include "training/plan/training_tokens.h"
 #include "training/setup/validation_overlap.h"
 
 namespace packtrain {
@@ -88,6 +89,7 @@ struct PlanReport {
 
   PlanSummaryOptions counting;  // rules for counting rows and costs
   Strategy strategy = kDefaultStrategy;
+  TrainingTokens training;      // of the whole run
   std::string batch_size_key;  // the key that gives the size of an optimizer step
   std::int64_t num_steps = 0;  // of the whole run
   std::string length;          // as text, with its epochs

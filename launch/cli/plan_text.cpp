@@ -98,6 +98,7 @@ std::string figures(const PlanReport& report) {
   }
   table.row("tokens an epoch",
             fmt::format("{}, {} with a label", survey.num_tokens(), survey.num_loss_tokens()));
+  table.row("tokens a parameter", describe(report.training));
   table.row("left out",
             fmt::format("{}{} empty, {} without a label, {} cut before anything that is learned, "
                         "{} too long",

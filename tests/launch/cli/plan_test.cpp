@@ -57,7 +57,9 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "checkpoint_bytes",
                                       "max_checkpoints",
                                       "lengths",
-                                      "warnings"};
+                                      "warnings",
+                                      "num_epochs",
+                                      "tokens_per_parameter"};
   EXPECT_EQ(keys_of(plan("")), keys);
   std::set<std::string> with_steps = keys;
   with_steps.insert("steps");
@@ -181,6 +183,16 @@ TEST_F(Plan, CountsWhatIsDroppedAndTruncated) {
   EXPECT_EQ(truncated["truncated_examples"], dropped["dropped_examples"]);
   EXPECT_EQ(truncated["num_examples"], kNumExamples);
   EXPECT_LT(truncated["num_tokens"], num_tokens_);
+}
+
+TEST_F(Plan, CountsTheTokensOfAllEpochsForEachParameter) {
+  const Json once = plan("run.num_epochs=1");
+  const Json thrice = plan("run.num_epochs=3");
+  EXPECT_NEAR(once["tokens_per_parameter"].get<double>(),
+              static_cast<double>(num_tokens_) / once["num_parameters"].get<double>(), 1e-9);
+  EXPECT_NEAR(thrice["tokens_per_parameter"].get<double>(),
+              3 * once["tokens_per_parameter"].get<double>(), 1e-6);
+  EXPECT_EQ(thrice["num_epochs"], 3.0);
 }
 
 TEST_F(Plan, ReportsTheBoundAndASettingThatHelps) {
