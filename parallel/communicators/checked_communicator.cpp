@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -36,6 +37,13 @@ class CheckedCommunicator final : public ForwardingCommunicator {
                       void* stream) override {
     compare("reduce_scatter", count, type);
     real().reduce_scatter(send, receive, count, type, stream);
+  }
+  // Counts differ between ranks.
+  void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
+                  std::span<const std::size_t> receive_counts, DataType type,
+                  void* stream) override {
+    compare("all_to_all", 0, type);
+    real().all_to_all(send, send_counts, receive, receive_counts, type, stream);
   }
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                   void* stream) override {

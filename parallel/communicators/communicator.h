@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,13 @@ class Communicator {
   // `send`, which is undefined afterwards. bfloat16 is accumulated in float32.
   virtual void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                               void* stream) = 0;
+  // Sends `send_counts[r]` elements to rank r and receives `receive_counts[r]` from it. Both
+  // buffers have the elements of the ranks one after another, in their order, and do not overlap.
+  // Counts have size() elements, of which any may be 0. What rank r sends to rank s is what s
+  // receives from r.
+  virtual void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
+                          std::span<const std::size_t> receive_counts, DataType type,
+                          void* stream) = 0;
   virtual void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                           void* stream) = 0;
   virtual void broadcast(void* buffer, std::size_t bytes, int root, void* stream) = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,11 @@ class ForwardingCommunicator : public Communicator {
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override {
     real_->reduce_scatter(send, receive, count, type, stream);
+  }
+  void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
+                  std::span<const std::size_t> receive_counts, DataType type,
+                  void* stream) override {
+    real_->all_to_all(send, send_counts, receive, receive_counts, type, stream);
   }
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                   void* stream) override {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <ranges>
 
 #include "parallel/communicators/collective_log.h"
@@ -83,6 +84,31 @@ void HostCommunicator::reduce_scatter(void* send, void* receive, std::size_t cou
   for (std::size_t r = 0; r < ranges.size(); ++r) ranges[r] = {r * count, (r + 1) * count};
   reduce_ranges(static_cast<const std::byte*>(send), ranges, static_cast<std::byte*>(receive), type,
                 ReduceOp::kSum);
+}
+
+void HostCommunicator::all_to_all(const void* send, std::span<const std::size_t> send_counts,
+                                  void* receive, std::span<const std::size_t> receive_counts,
+                                  DataType type, void* /*stream*/) {
+  const auto rank = static_cast<std::size_t>(rank_);
+  const CollectiveScope scope("all_to_all", send_counts[rank], type);
+  const std::size_t width = size_of(type);
+  std::vector<std::size_t> sent(send_counts.size());  // first elements
+  std::vector<std::size_t> received(receive_counts.size());
+  std::exclusive_scan(send_counts.begin(), send_counts.end(), sent.begin(), std::size_t{0});
+  std::exclusive_scan(receive_counts.begin(), receive_counts.end(), received.begin(),
+                      std::size_t{0});
+  const auto* from = static_cast<const std::byte*>(send);
+  auto* to = static_cast<std::byte*>(receive);
+  if (send_counts[rank] > 0) {
+    std::memcpy(to + received[rank] * width, from + sent[rank] * width, send_counts[rank] * width);
+  }
+  const std::unique_ptr<MessageSet> requests = messages();
+  for (int distance = 1; distance < size_; ++distance) {
+    const auto other = static_cast<std::size_t>(peer(distance));
+    requests->receive(to + received[other] * width, receive_counts[other] * width, peer(distance));
+    requests->send(from + sent[other] * width, send_counts[other] * width, peer(distance));
+  }
+  requests->wait();
 }
 
 void HostCommunicator::all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,

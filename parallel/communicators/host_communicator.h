@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "parallel/communicators/communicator.h"
@@ -20,6 +21,9 @@ class HostCommunicator : public Communicator {
   void gather(const void* send, void* receive, std::size_t count, DataType type, int root) override;
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override;
+  void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
+                  std::span<const std::size_t> receive_counts, DataType type,
+                  void* stream) override;
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                   void* stream) override;
   void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override;

@@ -1,6 +1,7 @@
 #include "parallel/communicators/local/local_communicator.h"
 
 #include <cstring>
+#include <span>
 
 #include "parallel/communicators/local/host_memory.h"
 
@@ -23,6 +24,11 @@ class LocalCommunicator final : public Communicator {
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* /*stream*/) override {
     copy(receive, send, count * size_of(type));
+  }
+  void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
+                  std::span<const std::size_t> /*receive_counts*/, DataType type,
+                  void* /*stream*/) override {
+    copy(receive, send, send_counts[0] * size_of(type));
   }
   void all_reduce(void* /*buffer*/, std::size_t /*count*/, DataType /*type*/, ReduceOp /*op*/,
                   void* /*stream*/) override {}

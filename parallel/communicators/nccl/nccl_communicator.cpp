@@ -111,6 +111,9 @@ class NcclCommunicator final : public Communicator {
                   void* stream) override;
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override;
+  void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
+                  std::span<const std::size_t> receive_counts, DataType type,
+                  void* stream) override;
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                   void* stream) override;
   void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override;
@@ -190,6 +193,31 @@ void NcclCommunicator::add_copied_parts(const void* send, void* receive, std::si
                    .num_ranks = size_,
                    .num_bytes = static_cast<std::int64_t>(count * size_of(type))},
                   stream);
+}
+
+// Empty messages are left out on both sides.
+void NcclCommunicator::all_to_all(const void* send, std::span<const std::size_t> send_counts,
+                                  void* receive, std::span<const std::size_t> receive_counts,
+                                  DataType type, void* stream) {
+  const CollectiveScope scope("all_to_all", send_counts[static_cast<std::size_t>(rank_)], type);
+  const ncclComm_t comm = handle_->get();
+  const auto* from = static_cast<const std::byte*>(send);
+  auto* to = static_cast<std::byte*>(receive);
+  PACKTRAIN_NCCL_CHECK(comm, ncclGroupStart());
+  for (std::size_t r = 0; r < send_counts.size(); ++r) {
+    const int peer = static_cast<int>(r);
+    if (send_counts[r] > 0) {
+      PACKTRAIN_NCCL_CHECK(
+          comm, ncclSend(from, send_counts[r], nccl_type(type), peer, comm, cuda_stream(stream)));
+    }
+    if (receive_counts[r] > 0) {
+      PACKTRAIN_NCCL_CHECK(
+          comm, ncclRecv(to, receive_counts[r], nccl_type(type), peer, comm, cuda_stream(stream)));
+    }
+    from += send_counts[r] * size_of(type);
+    to += receive_counts[r] * size_of(type);
+  }
+  PACKTRAIN_NCCL_CHECK(comm, ncclGroupEnd());
 }
 
 void NcclCommunicator::all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,

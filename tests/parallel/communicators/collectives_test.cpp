@@ -57,6 +57,31 @@ TEST_F(Collectives, AllGatherWorksInPlace) {
   for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<std::uint16_t>(i));
 }
 
+TEST_F(Collectives, AllToAllBringsEachRankWhatTheOthersSendIt) {
+  // Rank r sends (r + 2 s) % 3 * unit elements to rank s: some send nothing.
+  for (const std::size_t unit : {std::size_t{1}, std::size_t{500}, kManyElements}) {
+    const auto count = [&](std::size_t from, std::size_t to) { return (from + 2 * to) % 3 * unit; };
+    std::vector<std::size_t> sent;
+    std::vector<std::size_t> received;
+    std::vector<float> send;
+    for (std::size_t r = 0; r < size_; ++r) {
+      sent.push_back(count(rank_, r));
+      received.push_back(count(r, rank_));
+      for (std::size_t i = 0; i < sent.back(); ++i) send.push_back(value(rank_ * 100 + r, i));
+    }
+    std::vector<float> receive(std::accumulate(received.begin(), received.end(), std::size_t{0}),
+                               -1.0F);
+    comm_->all_to_all(send.data(), sent, receive.data(), received, DataType::kFloat32, nullptr);
+    std::size_t at = 0;
+    for (std::size_t r = 0; r < size_; ++r) {
+      for (std::size_t i = 0; i < received[r]; i += unit > 500 ? 97 : 1) {
+        ASSERT_EQ(receive[at + i], value(r * 100 + rank_, i)) << "from rank " << r;
+      }
+      at += received[r];
+    }
+  }
+}
+
 TEST_F(Collectives, ReduceScatterOfFloat32AddsInTheOrderOfRanks) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, kManyElements}) {
     std::vector<float> send(count * size_);

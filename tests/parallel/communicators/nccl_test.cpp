@@ -29,6 +29,34 @@ TEST_F(Nccl, AllGatherWorksInPlace) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], value(i / kCount, i % kCount));
 }
 
+TEST_F(Nccl, AllToAllBringsEachRankWhatTheOthersSendIt) {
+  // Rank r sends (r + 2 s) % 3 * 1001 elements to rank s: some send nothing.
+  const auto count = [](std::size_t from, std::size_t to) { return (from + 2 * to) % 3 * 1001; };
+  std::vector<std::size_t> sent;
+  std::vector<std::size_t> received;
+  std::vector<float> mine;
+  std::size_t num_received = 0;
+  for (std::size_t r = 0; r < size_; ++r) {
+    sent.push_back(count(rank_, r));
+    received.push_back(count(r, rank_));
+    num_received += received.back();
+    for (std::size_t i = 0; i < sent.back(); ++i) mine.push_back(value(rank_ * 100 + r, i));
+  }
+  mine.push_back(0);  // no buffer is empty
+  const CommunicatorMemory send = upload(mine);
+  const CommunicatorMemory receive = upload(std::vector<float>(num_received + 1, -1.0F));
+  stream_->run([&](StreamHandle stream) {
+    comm_->all_to_all(send.data, sent, receive.data, received, DataType::kFloat32, stream);
+  });
+  const auto got = download<float>(receive);
+  std::size_t at_element = 0;
+  for (std::size_t r = 0; r < size_; ++r) {
+    for (std::size_t i = 0; i < received[r]; ++i) {
+      ASSERT_EQ(got[at_element++], value(r * 100 + rank_, i)) << "from rank " << r;
+    }
+  }
+}
+
 TEST_F(Nccl, ReduceScatterAddsFloat32) {
   constexpr std::size_t kCount = 4099;
   std::vector<float> mine(kCount * size_);

@@ -58,6 +58,10 @@ class ThreadCommunicator final : public Communicator {
   void barrier() override { meeting_.barrier.arrive_and_wait(); }
 
   void reduce_scatter(void*, void*, std::size_t, DataType, void*) override { not_supported(); }
+  void all_to_all(const void*, std::span<const std::size_t>, void*, std::span<const std::size_t>,
+                  DataType, void*) override {
+    not_supported();
+  }
   std::unique_ptr<Communicator> split(int, int) override { not_supported(); }
   CommunicatorMemory allocate(std::size_t) override { not_supported(); }
   std::string path() const override { not_supported(); }
