@@ -55,11 +55,14 @@ struct ParameterSpec {
   bool trainable = true;    // false: no gradient, no optimizer state
   bool in_adapter = false;  // of a low-rank update, not of the model itself
   int adapter = 0;          // number of the adapter that it is of, where several are trained
+  int optimizer = 0;        // number of its optimizer settings (training/optimizers)
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
   bool decodable = false;                 // its operator decodes it (ops/encoded_weight.h)
   bool in_fp8 = false;                    // its products read 8-bit floats of one scale (ops/fp8)
   bool keep_float32 = false;              // its encoding is float32 in any model
+  // Rows of each matrix that it stacks, in order (parameter_matrices.h). Empty: all are of one.
+  std::vector<std::int64_t> fused_rows = {};
 
   std::int64_t numel() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

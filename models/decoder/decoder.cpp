@@ -11,6 +11,7 @@
 #include "models/block/encoded_layout.h"
 #include "models/decoder/decoder_layer.h"
 #include "models/decoder/embedding_block.h"
+#include "models/decoder/fused_rows.h"
 #include "models/decoder/head_block.h"
 #include "models/decoder/parameters.h"
 #include "models/ops/rotary/rotary_frequencies.h"
@@ -22,10 +23,10 @@ namespace {
 // matched.
 class ParameterOptions {
  public:
-  explicit ParameterOptions(const DecoderOptions& options)
-      : options_(options), used_(options.frozen.size(), false) {}
+  ParameterOptions(const DecoderConfig& config, const DecoderOptions& options)
+      : config_(config), options_(options), used_(options.frozen.size(), false) {}
 
-  std::vector<ParameterSpec> apply(std::vector<ParameterSpec> parameters) {
+  std::vector<ParameterSpec> apply(std::vector<ParameterSpec> parameters, bool in_layer) {
     for (ParameterSpec& parameter : parameters) {
       parameter.encoding = parameter.keep_float32 ? ParameterEncoding{} : options_.encoding;
       const auto parts = options_.parts.find(parameter.name);
@@ -41,6 +42,8 @@ class ParameterOptions {
         parameter.encoding = *options_.frozen_weights;
         has_encoded_ = true;
       }
+      if (in_layer) parameter.fused_rows = fused_rows(config_, parameter);
+      if (options_.optimizer_of) parameter.optimizer = options_.optimizer_of(parameter, in_layer);
     }
     return parameters;
   }
@@ -72,6 +75,7 @@ class ParameterOptions {
            can_encode(parameter, options_.frozen_weights->format);
   }
 
+  const DecoderConfig& config_;
   const DecoderOptions& options_;
   std::vector<bool> used_;
   bool has_encoded_ = false;
@@ -117,17 +121,17 @@ class LayerFrequencies {
 std::vector<std::unique_ptr<Block>> make_decoder(const DecoderConfig& config,
                                                  const DecoderOptions& options) {
   check_recompute(options.recompute, config.num_layers);
-  ParameterOptions choose(options);
+  ParameterOptions choose(config, options);
   LayerFrequencies frequencies(config);
   std::vector<std::unique_ptr<Block>> blocks;
   blocks.push_back(
-      std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config)), config));
+      std::make_unique<EmbeddingBlock>(choose.apply(embedding_parameters(config), false), config));
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    blocks.push_back(std::make_unique<DecoderLayer>(config, layer, options.recompute.by_rows(layer),
-                                                    choose.apply(layer_parameters(config, layer)),
-                                                    frequencies.of(layer)));
+    blocks.push_back(std::make_unique<DecoderLayer>(
+        config, layer, options.recompute.by_rows(layer),
+        choose.apply(layer_parameters(config, layer), true), frequencies.of(layer)));
   }
-  blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config)), config,
+  blocks.push_back(std::make_unique<HeadBlock>(choose.apply(head_parameters(config), false), config,
                                                options.objective));
   choose.check_all_used();
   return blocks;

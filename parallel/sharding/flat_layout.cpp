@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "framework/core/math.h"
@@ -33,8 +34,9 @@ std::int64_t parameter_alignment(const FlatLayout& layout) {
 
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks) {
   std::vector<ParameterSpec> ordered(parameters.begin(), parameters.end());
-  std::ranges::stable_sort(
-      ordered, {}, [](const ParameterSpec& spec) { return std::pair(spec.group, spec.adapter); });
+  std::ranges::stable_sort(ordered, {}, [](const ParameterSpec& spec) {
+    return std::tuple(spec.group, spec.adapter, spec.optimizer);
+  });
   FlatLayout layout;
   layout.encoding = parameters.front().encoding;
   layout.gathered_type = gathered_type(parameters.front());
@@ -68,8 +70,9 @@ std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank) {
     if (begin >= end) continue;
     const auto& [spec, offset, numel, scale] = layout.segments[s];
     if (ranges.empty() || ranges.back().group != spec.group ||
-        ranges.back().adapter != spec.adapter || ranges.back().scale != scale) {
-      ranges.push_back({begin - shard_begin, 0, spec.group, spec.adapter, scale});
+        ranges.back().adapter != spec.adapter || ranges.back().scale != scale ||
+        ranges.back().optimizer != spec.optimizer) {
+      ranges.push_back({begin - shard_begin, 0, spec.group, spec.adapter, scale, spec.optimizer});
     }
     ranges.back().numel += end - begin;
   }

@@ -19,9 +19,9 @@ struct Segment {
       -1;  // number of its scale among those of all weights (weight_scales.h), if it has one
 };
 
-// Parameters of one encoding one after another, in the order of their optimizer groups and
-// adapters. They are aligned as the encoding needs (128 elements of float32 or bfloat16, 256 of
-// weights in 8-bit products, a group of NF4). Stored 8-bit floats have 256 bytes. Elements are
+// Parameters of one encoding one after another, in the order of their optimizer groups, adapters
+// and optimizers. They are aligned as the encoding needs (128 elements of float32 or bfloat16, 256
+// of weights in 8-bit products, a group of NF4). Stored 8-bit floats have 256 bytes. Elements are
 // those of encoding.stored_type(): bytes if encoded. Several ranks gather elements of gathered_type
 // (encoded_layout.h).
 // Rank r owns the contiguous elements [r * shard_numel, (r + 1) * shard_numel), which may cut
@@ -48,14 +48,15 @@ std::int64_t numel_without_padding(const FlatLayout& layout);
 // All parameters have the encoding and the gathered type of the first one.
 FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_ranks);
 
-// A range of a rank's shard of one optimizer group and adapter; gaps belong to the range. A weight
-// with a scale has a range of its own. It begins at the alignment of parameters.
+// A range of a rank's shard of one optimizer group, adapter and optimizer; gaps belong to the
+// range. A weight with a scale has a range of its own. It begins at the alignment of parameters.
 struct GroupRange {
   std::int64_t begin = 0;  // in the shard
   std::int64_t numel = 0;
   OptimizerGroup group = OptimizerGroup::kDecay;
-  int adapter = 0;  // ParameterSpec::adapter
-  int scale = -1;   // Segment::scale
+  int adapter = 0;    // ParameterSpec::adapter
+  int scale = -1;     // Segment::scale
+  int optimizer = 0;  // ParameterSpec::optimizer
 };
 
 std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank);

@@ -25,6 +25,10 @@ class ModelParameters {
   const std::vector<OptimizerRange>& optimizer_ranges() const {
     return storage_.owned().optimizer_ranges();
   }
+  // The optimizer's state of elements of FlatState (OwnedState::optimizer_state).
+  std::vector<OptimizerTensor> optimizer_state(std::int64_t begin, std::int64_t numel) const {
+    return storage_.owned().optimizer_state(begin, numel);
+  }
   std::vector<ReplicatedState> replicated_state() const {
     return packtrain::replicated_state(storage_, table_, slots_);
   }

@@ -24,18 +24,6 @@ std::int64_t state_bytes(std::span<const OptimizerStateSpec> state, std::int64_t
   return bytes;
 }
 
-std::vector<OptimizerTensor> narrow_state(std::span<const OptimizerStateSpec> specs,
-                                          std::span<const OptimizerTensor> state,
-                                          std::int64_t begin, std::int64_t numel) {
-  std::vector<OptimizerTensor> part;
-  for (const OptimizerStateSpec& spec : specs) {
-    const at::Tensor& values = find_tensor(state, spec.name);
-    part.push_back(
-        {spec.name, values.narrow(0, state_values(spec, begin), state_values(spec, numel))});
-  }
-  return part;
-}
-
 const at::Tensor& find_tensor(std::span<const OptimizerTensor> state, std::string_view name) {
   const auto found = std::ranges::find(state, name, &OptimizerTensor::name);
   if (found != state.end()) return found->values;

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,6 +20,12 @@ struct OptimizerStateSpec {
   std::string name;  // also the kind of tensor in checkpoints
   at::ScalarType dtype = at::kFloat;
   StateGranularity granularity = StateGranularity::kElement;
+  // Numbers (ParameterSpec::optimizer) of the parameters that have it. Empty: all have it.
+  std::vector<int> optimizers = {};
+
+  bool is_of(int optimizer) const {
+    return optimizers.empty() || std::ranges::find(optimizers, optimizer) != optimizers.end();
+  }
 };
 
 // The values of one OptimizerStateSpec for a range of weights: 1-D, contiguous.
@@ -29,14 +36,8 @@ struct OptimizerTensor {
 
 // Values for `numel` consecutive elements of weights.
 std::int64_t state_values(const OptimizerStateSpec& spec, std::int64_t numel);
-// Bytes of the whole state for `numel` consecutive elements of weights.
+// Bytes of the whole state for `numel` consecutive elements of weights that have all of it.
 std::int64_t state_bytes(std::span<const OptimizerStateSpec> state, std::int64_t numel);
-
-// Views of the state of the consecutive elements of weights [begin, begin + numel). `state` has the
-// tensors of all elements. Throws Error(kInternal) when it lacks one of `specs`.
-std::vector<OptimizerTensor> narrow_state(std::span<const OptimizerStateSpec> specs,
-                                          std::span<const OptimizerTensor> state,
-                                          std::int64_t begin, std::int64_t numel);
 
 // Throws Error(kInternal) when the state has no tensor of this name.
 const at::Tensor& find_tensor(std::span<const OptimizerTensor> state, std::string_view name);

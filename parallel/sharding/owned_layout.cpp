@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "parallel/sharding/state_layout.h"
+
 namespace packtrain {
 namespace {
 
@@ -11,6 +13,19 @@ using BufferKey = std::pair<bool, ParameterEncoding>;  // frozen, encoding
 
 BufferKey key_of(const UnitPart& part) {
   return {!part.trainable, part.layout.encoding};
+}
+
+// Of all trainable elements of a rank.
+std::vector<StateRange> state_ranges(const UnitTable& table, int rank) {
+  std::vector<StateRange> ranges;
+  for (const Unit& unit : table.units) {
+    for (const UnitPart& part : unit.trainable_parts()) {
+      for (const GroupRange& range : group_ranges(part.layout, rank)) {
+        ranges.push_back({range.numel, range.optimizer});
+      }
+    }
+  }
+  return ranges;
 }
 
 }  // namespace
@@ -40,6 +55,18 @@ OwnedLayout make_owned_layout(const UnitTable& table) {
     if (buffer.is_master()) buffer.numel = owned.trainable_numel;
   }
   return owned;
+}
+
+std::int64_t most_state_bytes(const UnitTable& table, const std::vector<OptimizerStateSpec>& state,
+                              int num_ranks) {
+  std::int64_t most = 0;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    most = std::max(most, StateLayout(state, state_ranges(table, rank)).num_bytes());
+    const bool all_have_all = std::ranges::all_of(
+        state, [](const OptimizerStateSpec& spec) { return spec.optimizers.empty(); });
+    if (all_have_all) break;  // then all ranks have as much
+  }
+  return most;
 }
 
 }  // namespace packtrain

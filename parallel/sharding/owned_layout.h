@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "parallel/sharding/optimizer_state.h"
 #include "parallel/sharding/unit_table.h"
 
 namespace packtrain {
@@ -35,5 +36,9 @@ struct OwnedLayout {
 };
 
 OwnedLayout make_owned_layout(const UnitTable& table);
+
+// Bytes of the optimizer's state of the rank of `num_ranks` that owns most of it.
+std::int64_t most_state_bytes(const UnitTable& table, const std::vector<OptimizerStateSpec>& state,
+                              int num_ranks);
 
 }  // namespace packtrain

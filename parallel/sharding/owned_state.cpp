@@ -14,10 +14,9 @@ namespace packtrain {
 OwnedState::OwnedState(const UnitTable& table, at::Device device, Communicator& gather,
                        const ShardingOptions& options)
     : table_(table),
-      optimizer_state_(options.optimizer_state),
       rank_(gather.rank()),
-      layout_(make_owned_layout(table)) {
-  place_units();
+      layout_(make_owned_layout(table)),
+      state_layout_(options.optimizer_state, place_units()) {
   std::vector<ArenaPart> parts;
   for (const WeightBuffer& buffer : layout_.buffers) {
     parts.push_back({buffer.numel, scalar_type(buffer.encoding.stored_type())});
@@ -30,13 +29,15 @@ OwnedState::OwnedState(const UnitTable& table, at::Device device, Communicator& 
   flat_.master = found != layout_.buffers.end()
                      ? flat_.weights[static_cast<std::size_t>(found - layout_.buffers.begin())]
                      : at::zeros({layout_.trainable_numel}, float32);
-  for (const OptimizerStateSpec& spec : optimizer_state_) {
-    flat_.optimizer.push_back({spec.name, at::zeros({state_values(spec, layout_.trainable_numel)},
-                                                    float32.dtype(spec.dtype))});
+  for (std::size_t s = 0; s < state_layout_.specs().size(); ++s) {
+    const OptimizerStateSpec& spec = state_layout_.specs()[s];
+    flat_.optimizer.push_back(
+        {spec.name, at::zeros({state_layout_.num_values(s)}, float32.dtype(spec.dtype))});
   }
 }
 
-void OwnedState::place_units() {
+std::vector<StateRange> OwnedState::place_units() {
+  std::vector<StateRange> state_ranges;
   std::int64_t first_element = 0;  // of the part, in the whole model
   std::int64_t state_begin = 0;    // of the unit
   for (int u = 0; u < static_cast<int>(table_.units.size()); ++u) {
@@ -47,14 +48,16 @@ void OwnedState::place_units() {
       const OwnedPart& place = layout_.parts[u][p];
       for (const GroupRange& range : group_ranges(layout, rank_)) {
         const std::int64_t in_part = rank_ * layout.shard_numel + range.begin;
-        optimizer_ranges_.push_back({u, place.state_begin + range.begin, range.numel, range.group,
-                                     first_element + in_part, place.buffer,
-                                     place.begin + range.begin, range.adapter, range.scale});
+        optimizer_ranges_.push_back(
+            {u, place.state_begin + range.begin, range.numel, range.group, first_element + in_part,
+             place.buffer, place.begin + range.begin, range.adapter, range.scale, range.optimizer});
+        state_ranges.push_back({range.numel, range.optimizer});
       }
       first_element += numel_without_padding(layout);
     }
     state_begin += unit.trainable_shard_numel();
   }
+  return state_ranges;
 }
 
 bool OwnedState::is_master(int unit, std::size_t part) const {
@@ -89,10 +92,7 @@ std::vector<at::Tensor> OwnedState::of_unit(int unit) const {
   const std::int64_t begin = trainable_begin_[unit];
   const std::int64_t numel = table_.units[unit].trainable_shard_numel();
   std::vector<at::Tensor> all = {flat_.master.narrow(0, begin, numel)};
-  for (const OptimizerTensor& part :
-       narrow_state(optimizer_state_, flat_.optimizer, begin, numel)) {
-    all.push_back(part.values);
-  }
+  for (const OptimizerTensor& part : optimizer_state(begin, numel)) all.push_back(part.values);
   for (std::size_t part = 0; part < table_.units[unit].parts.size(); ++part) {
     if (!is_master(unit, part)) all.push_back(weights(unit, part));
   }
@@ -118,8 +118,7 @@ void OwnedState::add_views(int unit, std::size_t part, std::vector<ShardView>& v
       view.decoded_shape = segment.spec.shape;
     }
     if (trainable) {
-      view.optimizer = narrow_state(optimizer_state_, flat_.optimizer,
-                                    part_begin(unit, part) + owned.shard_begin, owned.numel);
+      view.optimizer = optimizer_state(part_begin(unit, part) + owned.shard_begin, owned.numel);
     }
     views.push_back(std::move(view));
   }

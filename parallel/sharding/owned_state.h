@@ -12,6 +12,7 @@
 #include "parallel/sharding/owned_layout.h"
 #include "parallel/sharding/shard_view.h"
 #include "parallel/sharding/sharding_options.h"
+#include "parallel/sharding/state_layout.h"
 #include "parallel/sharding/unit_table.h"
 
 namespace packtrain {
@@ -26,7 +27,7 @@ struct FlatState {
   std::vector<at::Tensor> weights;
 };
 
-// A range of FlatState of one optimizer group and adapter.
+// A range of FlatState of one optimizer group, adapter and optimizer.
 struct OptimizerRange {
   int unit = 0;
   std::int64_t begin = 0;
@@ -35,8 +36,9 @@ struct OptimizerRange {
   std::int64_t first_element = 0;  // index in the model, the same at any number of ranks
   std::size_t weight_buffer = 0;   // index in FlatState::weights, and where in that tensor
   std::int64_t weight_begin = 0;
-  int adapter = 0;  // ParameterSpec::adapter
-  int scale = -1;   // of one weight with a scale: Segment::scale
+  int adapter = 0;    // ParameterSpec::adapter
+  int scale = -1;     // of one weight with a scale: Segment::scale
+  int optimizer = 0;  // ParameterSpec::optimizer
 };
 
 class OwnedState {
@@ -48,6 +50,10 @@ class OwnedState {
   FlatState& flat() { return flat_; }
   const std::vector<OptimizerRange>& optimizer_ranges() const { return optimizer_ranges_; }
   std::vector<ShardView> shard_views() const;
+  // Views of the optimizer's state for elements of FlatState: what their parameters have of it.
+  std::vector<OptimizerTensor> optimizer_state(std::int64_t begin, std::int64_t numel) const {
+    return state_layout_.narrow(flat_.optimizer, begin, numel);
+  }
 
   std::int64_t trainable_numel() const { return layout_.trainable_numel; }
   // The first element of a unit in FlatState.
@@ -70,17 +76,17 @@ class OwnedState {
   std::int64_t communication_bytes() const { return communication_bytes_; }
 
  private:
-  void place_units();
+  std::vector<StateRange> place_units();
   bool is_master(int unit, std::size_t part) const;
   at::Tensor master(int unit, std::size_t part) const;
   void add_views(int unit, std::size_t part, std::vector<ShardView>& views) const;
 
   const UnitTable& table_;
-  std::vector<OptimizerStateSpec> optimizer_state_;
   int rank_;
   OwnedLayout layout_;
   std::vector<std::int64_t> trainable_begin_;  // [units] in flat_
   std::vector<OptimizerRange> optimizer_ranges_;
+  StateLayout state_layout_;
   std::int64_t communication_bytes_ = 0;
   FlatState flat_;
 };

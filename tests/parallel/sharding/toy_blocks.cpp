@@ -150,6 +150,7 @@ std::vector<std::unique_ptr<Block>> make_toy_blocks(const ToyOptions& options) {
                                          .shape = {hidden, hidden},
                                          .trainable = !frozen,
                                          .adapter = l % options.num_adapters,
+                                         .optimizer = l % options.num_optimizers,
                                          .encoding = options.layer_encoding,
                                          .in_fp8 = options.in_fp8}};
     if (options.bias) specs.push_back(vector(name + ".bias", true));

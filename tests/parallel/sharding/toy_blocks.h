@@ -22,6 +22,7 @@ struct ToyOptions {
   bool bias = false;                      // layers have one, which is trained
   bool first_bias = false;                // the first block adds a vector that the last has not
   bool in_fp8 = false;                    // the layers' products read their matrices in 8 bits
+  int num_optimizers = 1;                 // the matrix of layer l is of number l % num_optimizers
   int num_adapters = 1;                   // the matrix of layer l is of number l % num_adapters
 };
 

@@ -1,0 +1,58 @@
+// Where the optimizer's state has the values of a rank's elements.
+#include "parallel/sharding/state_layout.h"
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace packtrain {
+namespace {
+
+// "first" is of all elements, "second" of those of number 1.
+const std::vector<OptimizerStateSpec> kSpecs = {{"first"}, {.name = "second", .optimizers = {1}}};
+constexpr std::array kRanges = {StateRange{10, 1}, StateRange{6, 0}, StateRange{4, 1},
+                                StateRange{5, 0}};
+
+std::vector<OptimizerTensor> numbered(const StateLayout& layout) {
+  std::vector<OptimizerTensor> state;
+  for (std::size_t s = 0; s < layout.specs().size(); ++s) {
+    state.push_back({layout.specs()[s].name, at::arange(layout.num_values(s), at::kFloat)});
+  }
+  return state;
+}
+
+TEST(StateLayout, HasValuesForTheElementsThatNeedThemAlone) {
+  const StateLayout layout(kSpecs, kRanges);
+  EXPECT_EQ(layout.num_values(0), 25);
+  EXPECT_EQ(layout.num_values(1), 14);
+  EXPECT_EQ(layout.num_bytes(), (25 + 14) * 4);
+}
+
+TEST(StateLayout, ViewsOfARangeAreWhereItsValuesAre) {
+  const StateLayout layout(kSpecs, kRanges);
+  const std::vector<OptimizerTensor> state = numbered(layout);
+  const auto part = layout.narrow(state, 17, 3);
+  ASSERT_EQ(part.size(), 2U);
+  EXPECT_TRUE(part[0].values.equal(at::arange(17, 20, at::kFloat)));
+  EXPECT_TRUE(part[1].values.equal(at::arange(11, 14, at::kFloat)));
+}
+
+TEST(StateLayout, LeavesTensorsWithoutValuesOut) {
+  const StateLayout layout(kSpecs, kRanges);
+  const auto part = layout.narrow(numbered(layout), 11, 4);
+  ASSERT_EQ(part.size(), 1U);
+  EXPECT_EQ(part[0].name, "first");
+}
+
+TEST(StateLayout, ARangeOfSeveralNumbersHasTheValuesOfEach) {
+  const StateLayout layout(kSpecs, kRanges);
+  const auto all = layout.narrow(numbered(layout), 0, 25);
+  EXPECT_EQ(all[0].values.numel(), 25);
+  EXPECT_EQ(all[1].values.numel(), 14);
+  const auto middle = layout.narrow(numbered(layout), 8, 10);
+  EXPECT_TRUE(middle[1].values.equal(at::arange(8, 12, at::kFloat)));
+}
+
+}  // namespace
+}  // namespace packtrain
