@@ -1,7 +1,5 @@
 #include "training/optimizers/adamw.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -9,6 +7,7 @@
 #include "framework/core/error.h"
 #include "training/optimizers/adamw_cpu.h"
 #include "training/optimizers/adamw_cuda.h"
+#include "training/optimizers/update_launch.h"
 
 namespace packtrain {
 namespace {
@@ -108,21 +107,13 @@ AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& o
 
 void adamw_cpu(const AdamWArguments& arguments) {
   if (*arguments.skip != 0) return;
-  constexpr std::int64_t kGrain = 4096;  // master is then cached for the weight's pass
-  std::int64_t first = arguments.begin;
-  for (int p = 0; p < arguments.num_pieces; ++p) {
-    const AdamWPiece& piece = arguments.pieces[p];
-    at::parallel_for(first, piece.end, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; i += kGrain) {
-        adamw_cpu_range(arguments, piece, i, std::min(i + kGrain, end));
-      }
-    });
-    first = piece.end;
-  }
+  for_each_cpu_range(arguments,
+                     [&](const UpdatePiece& piece, std::int64_t begin, std::int64_t end) {
+                       adamw_cpu_range(arguments, piece, begin, end);
+                     });
 }
 
 void launch(const AdamWArguments& arguments, const at::Device& device) {
-  if (arguments.end() == arguments.begin) return;
   if (device.is_cuda()) {
     adamw_cuda(arguments, device.index());
   } else {
@@ -133,11 +124,6 @@ void launch(const AdamWArguments& arguments, const at::Device& device) {
 float decay_factor(const AdamWOptions& options, OptimizerGroup group) {
   const double weight_decay = options.weight_decay[static_cast<std::size_t>(group)];
   return static_cast<float>(1 - options.learning_rate * weight_decay);
-}
-
-[[noreturn]] void fail_ranges(std::int64_t at, std::int64_t numel) {
-  throw Error(ErrorCategory::kInternal, "adamw: ranges are not end to end at element " +
-                                            std::to_string(at) + " of " + std::to_string(numel));
 }
 
 }  // namespace
@@ -156,29 +142,10 @@ void adamw(const AdamWTensors& tensors, std::span<const ShardRange> ranges,
   AdamWArguments arguments = make_arguments(tensors, options);
   arguments.clip_factor = clip_factor.const_data_ptr<float>();
   arguments.skip = skip.const_data_ptr<std::uint8_t>();
-  for (const ShardRange& range : ranges) {
-    const std::int64_t end = range.begin + range.numel;
-    if (range.begin != arguments.end() || end > master.numel()) {
-      fail_ranges(range.begin, master.numel());
-    }
-    const AdamWPiece piece{end, range.first_element - range.begin,
-                           decay_factor(options, range.group), range.amax};
-    AdamWPiece* const last =
-        arguments.num_pieces == 0 ? nullptr : &arguments.pieces[arguments.num_pieces - 1];
-    if (last != nullptr && last->decay == piece.decay && last->amax == piece.amax &&
-        last->element_offset == piece.element_offset) {
-      last->end = end;
-      continue;
-    }
-    if (arguments.num_pieces == kMaxAdamWPieces) {
-      launch(arguments, master.device());
-      arguments.begin = arguments.end();
-      arguments.num_pieces = 0;
-    }
-    arguments.pieces[arguments.num_pieces++] = piece;
-  }
-  if (arguments.end() != master.numel()) fail_ranges(arguments.end(), master.numel());
-  launch(arguments, master.device());
+  launch_pieces(
+      "adamw", arguments, ranges, master.numel(),
+      [&](OptimizerGroup group) { return decay_factor(options, group); },
+      [&](const AdamWArguments& full) { launch(full, master.device()); });
 }
 
 }  // namespace packtrain

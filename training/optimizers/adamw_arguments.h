@@ -4,21 +4,11 @@
 #include <cstdint>
 
 #include "framework/core/data_type.h"
+#include "training/optimizers/update_pieces.h"
 
 namespace packtrain {
 
-// Elements from the end of the piece before it up to `end`.
-struct AdamWPiece {
-  std::int64_t end = 0;
-  std::int64_t element_offset = 0;  // element index in the model = index in the shard + this
-  float decay = 1;                  // 1 - lr wd
-  int amax = -1;                    // element of AdamWArguments::amax; -1: none
-};
-
-// Kernel parameters are limited to 4 KiB on every GPU.
-inline constexpr int kMaxAdamWPieces = 128;
-
-struct AdamWArguments {
+struct AdamWArguments : UpdatePieces {
   float* master = nullptr;
   const void* grad = nullptr;
   void* exp_avg = nullptr;
@@ -39,14 +29,6 @@ struct AdamWArguments {
   float epsilon = 0;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-
-  std::int64_t begin = 0;  // the last piece's end is the end of the range
-  int num_pieces = 0;
-  AdamWPiece pieces[kMaxAdamWPieces];
-
-  constexpr std::int64_t end() const {
-    return num_pieces == 0 ? begin : pieces[num_pieces - 1].end;
-  }
 };
 
 }  // namespace packtrain

@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::int64_t kMaxElements = 4096;
 
-void store_moments(const AdamWArguments& a, const AdamWPiece& /*piece*/, std::int64_t begin,
+void store_moments(const AdamWArguments& a, const UpdatePiece& /*piece*/, std::int64_t begin,
                    std::int64_t end, const float* first, const float* second, float* /*dtype*/) {
   std::copy(first, first + (end - begin), static_cast<float*>(a.exp_avg) + begin);
   std::copy(second, second + (end - begin), static_cast<float*>(a.exp_avg_sq) + begin);
 }
 
-void store_moments(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin,
+void store_moments(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t begin,
                    std::int64_t end, const float* first, const float* second,
                    c10::BFloat16* /*dtype*/) {
   auto* exp_avg = static_cast<c10::BFloat16*>(a.exp_avg);
@@ -36,7 +36,7 @@ void store_moments(const AdamWArguments& a, const AdamWPiece& piece, std::int64_
 
 // Plain loops over unaliased pointers, so that the compiler vectorizes them.
 template <typename Gradient, typename Moment>
-void update(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin,
+void update(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t begin,
             std::int64_t end) {
   const float clip_factor = *a.clip_factor;
   const float decay = piece.decay;
@@ -59,7 +59,7 @@ void update(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin
 }
 
 template <typename Gradient>
-void update_with(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin,
+void update_with(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t begin,
                  std::int64_t end) {
   if (a.moments_dtype == DataType::kBFloat16) {
     update<Gradient, c10::BFloat16>(a, piece, begin, end);
@@ -89,7 +89,7 @@ void enter_amax(std::uint32_t most, std::uint32_t& amax) {
 
 }  // namespace
 
-void adamw_cpu_range(const AdamWArguments& a, const AdamWPiece& piece, std::int64_t begin,
+void adamw_cpu_range(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t begin,
                      std::int64_t end) {
   if (a.grad_dtype == DataType::kBFloat16) {
     update_with<c10::BFloat16>(a, piece, begin, end);

@@ -6,7 +6,7 @@ namespace packtrain {
 
 // Updates elements [begin, end), at most 4,096 and all of one piece. Does not read `skip` or the
 // pieces of the arguments.
-void adamw_cpu_range(const AdamWArguments& arguments, const AdamWPiece& piece, std::int64_t begin,
+void adamw_cpu_range(const AdamWArguments& arguments, const UpdatePiece& piece, std::int64_t begin,
                      std::int64_t end);
 
 }  // namespace packtrain
