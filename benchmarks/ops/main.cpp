@@ -32,6 +32,7 @@ OpBenchmarks all_benchmarks() {
   add_embeddings(benchmarks);
   add_encodings(benchmarks);
   add_optimizers(benchmarks);
+  add_matrices(benchmarks);
   add_attentions(benchmarks);
   add_linears(benchmarks);
   add_fp8(benchmarks);

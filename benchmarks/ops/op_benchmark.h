@@ -41,6 +41,7 @@ void add_fp8_blocks(OpBenchmarks& benchmarks);
 void add_fp8_experts(OpBenchmarks& benchmarks);
 void add_heads(OpBenchmarks& benchmarks);
 void add_optimizers(OpBenchmarks& benchmarks);
+void add_matrices(OpBenchmarks& benchmarks);
 
 // Standard normal numbers times `scale` on the GPU.
 at::Tensor random_numbers(at::IntArrayRef shape, at::ScalarType dtype, double scale = 1.0);

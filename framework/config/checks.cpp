@@ -11,6 +11,7 @@
 #include "framework/config/check_messages.h"
 #include "framework/config/load.h"
 #include "framework/config/objective_checks.h"
+#include "framework/config/optimizer_checks.h"
 #include "framework/config/precision_checks.h"
 #include "framework/core/error.h"
 
@@ -223,6 +224,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_batch_size(config.batch, places);
   check_strategy(config, places);
   check_warmup(config, places);
+  check_optimizer(config.optimizer, places);
   check_precision(config, places);
   check_resident_embeddings(config.parallel, places);
   check_evaluation(config, places);

@@ -11,6 +11,7 @@
 #include "framework/config/adapter_section.h"
 #include "framework/config/fault_section.h"
 #include "framework/config/objective_section.h"
+#include "framework/config/optimizer_section.h"
 #include "framework/config/precision_section.h"
 #include "framework/config/recompute.h"
 #include "framework/config/strategy.h"
@@ -121,17 +122,6 @@ struct BatchSection {
   std::optional<double> keys_of_row;
   CostSource cost = CostSource::kFlops;  // cost that balances ranks
   Normalize normalize = Normalize::kTokens;
-};
-
-struct OptimizerSection {
-  std::string name = "adamw";
-  double learning_rate = 1.0e-5;
-  std::array<double, 2> betas = {0.9, 0.95};
-  double epsilon = 1.0e-8;
-  double weight_decay = 0.1;
-  bool decay_norms_and_biases = false;
-  double max_grad_norm = 1.0;               // 0 switches clipping off
-  Precision moments = Precision::kFloat32;  // bf16: rounded stochastically
 };
 
 struct ScheduleSection {

@@ -71,6 +71,8 @@ Field real_pair(const char* name, std::array<double, 2>& member, Range range);
 Field integer_list(const char* name, std::vector<std::int64_t>& member, std::int64_t low);
 // A map of names to numbers, in its order.
 Field number_map(const char* name, std::vector<NumberOfName>& member, Range range);
+// A list of maps with OptimizerGroupSetting's members. null: empty.
+Field optimizer_groups(const char* name, std::vector<OptimizerGroupSetting>& member);
 Field json_map(const char* name, std::string& member);  // a YAML map, held as JSON text
 
 // A folder, or a list of folders and maps with TrainStore's members. null: empty.

@@ -12,6 +12,12 @@ Choices<Strategy> strategies() {
   return choices;
 }
 
+Choices<std::string> optimizers() {
+  Choices<std::string> choices;
+  for (const char* name : kOptimizerNames) choices.emplace_back(name, name);
+  return choices;
+}
+
 Choices<Precision> precisions() {
   return {{"fp32", Precision::kFloat32}, {"bf16", Precision::kBFloat16}};
 }
@@ -114,23 +120,35 @@ std::vector<Field> fields_of(BatchSection& s) {
 
 std::vector<Field> fields_of(OptimizerSection& s) {
   return {
-      choice<std::string>("optimizer.name", s.name, {{"adamw", "adamw"}})
-          .means("The optimizer: AdamW."),
+      choice("optimizer.name", s.name, optimizers())
+          .means(
+              "The optimizer. `adamw`: AdamW. `muon`: Muon for the matrices of layers, and AdamW "
+              "for embeddings, head, adapters, norms and biases. Both have one rate."),
       real("optimizer.learning_rate", s.learning_rate, {.low = 0})
           .means("Peak learning rate, reached at the end of warm-up."),
       real_pair("optimizer.betas", s.betas, {.low = 0, .high = 1, .below = true})
-          .means("Decay rates of the first and second moment."),
+          .means("AdamW: decay rates of the first and second moment."),
+      real("optimizer.momentum", s.momentum, {.low = 0, .high = 1, .below = true})
+          .means("Muon: decay rate of the momentum, which is Nesterov's."),
       real("optimizer.epsilon", s.epsilon, {.low = 0, .above = true})
-          .means("Added to the square root of the second moment."),
+          .means("AdamW: added to the square root of the second moment."),
       real("optimizer.weight_decay", s.weight_decay, {.low = 0})
-          .means("Decoupled weight decay (AdamW), multiplied by the learning rate."),
+          .means("Decoupled weight decay, multiplied by the learning rate."),
       flag("optimizer.decay_norms_and_biases", s.decay_norms_and_biases)
           .means("Apply weight decay to norms and biases as well."),
       real("optimizer.max_grad_norm", s.max_grad_norm, {.low = 0})
-          .means("Clip gradients to this global norm. 0: no clipping."),
+          .means("Clip gradients to this global norm. 0: no clipping. The size of Muon's updates "
+                 "does not depend on it."),
       choice("optimizer.moments", s.moments, precisions())
-          .means("Data type of AdamW's moments. bf16 saves 4 bytes per parameter and uses unbiased "
-                 "stochastic rounding."),
+          .means("Data type of moments. bf16 saves 2 bytes per parameter and moment, and uses "
+                 "unbiased stochastic rounding."),
+      optimizer_groups("optimizer.groups", s.groups)
+          .means("Parameters with settings of their own: a list of maps with `match` and any of "
+                 "`name`, `learning_rate` and `weight_decay`. `match` is a pattern of the names "
+                 "that `packtrain verify` prints, in which `*` matches any text. The first group "
+                 "that matches a "
+                 "parameter counts. Its rate follows the same schedule. Its decay is that of all "
+                 "that matches, norms and biases too."),
   };
 }
 

@@ -5,6 +5,7 @@
 
 #include "framework/core/error.h"
 #include "training/optimizers/adamw.h"
+#include "training/optimizers/muon.h"
 
 namespace packtrain {
 namespace {
@@ -16,6 +17,7 @@ struct OptimizerEntry {
 
 constexpr std::array kOptimizers = {
     OptimizerEntry{"adamw", make_adamw},
+    OptimizerEntry{"muon", make_muon},
 };
 
 }  // namespace
@@ -28,7 +30,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection& options, std::
 }
 
 std::array<double, kNumOptimizerGroups> weight_decays(const OptimizerSection& options) {
-  return {options.weight_decay, 0};
+  return {options.weight_decay, options.decay_norms_and_biases ? options.weight_decay : 0};
 }
 
 }  // namespace packtrain

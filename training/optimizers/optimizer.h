@@ -53,6 +53,12 @@ class Optimizer {
 
   virtual const char* name() const = 0;  // for traces
   virtual std::vector<OptimizerStateSpec> state() const = 0;
+  // True if update() needs whole matrices, which ranks exchange between prepare() and update().
+  virtual bool orthogonalises() const { return false; }
+  // Replaces the gradient by what is to be orthogonalised, and updates the state. update() then
+  // finds the orthogonal matrices in the place of the gradient. Otherwise as update().
+  virtual void prepare(const ShardPart& /*part*/, std::span<const ShardRange> /*ranges*/,
+                       const UpdateOptions& /*options*/) const {}
   // Enqueues the update on the current stream. The host does not wait. `ranges` are contiguous and
   // cover the part.
   virtual void update(const ShardPart& part, std::span<const ShardRange> ranges,
@@ -62,7 +68,7 @@ class Optimizer {
 // The optimizer that `optimizer.name` selects. `seed`: of stochastic rounding.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSection& options, std::uint64_t seed);
 
-// The weight decay of each group.
+// The weight decay of each group. Norms and biases have none unless decay_norms_and_biases is true.
 std::array<double, kNumOptimizerGroups> weight_decays(const OptimizerSection& options);
 
 }  // namespace packtrain

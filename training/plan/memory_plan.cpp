@@ -16,6 +16,7 @@
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/slot_sizes.h"
 #include "parallel/sharding/unit_table.h"
+#include "training/optimizers/parameter_groups.h"
 #include "training/plan/shared_keys.h"
 #include "training/setup/adaptive_recompute.h"
 #include "training/setup/model_source.h"
@@ -124,13 +125,18 @@ void MemoryPlanner::change(const RecomputeByLayer& recompute,
 }
 
 void MemoryPlanner::find_sizes() {
-  const UnitTable table = make_unit_table(
-      make_decoder(decoder_, decoder_options(config_, decoder_)), ranks_.shard_size);
+  const auto blocks = make_decoder(decoder_, decoder_options(config_, decoder_));
+  ParameterGroups(config_.optimizer).check(blocks);
+  const UnitTable table = make_unit_table(blocks, ranks_.shard_size);
   const SlotTable slots =
       make_slot_table(table, {config_.parallel.zero_stage, sharding_options(config_).gather_slots,
                               config_.parallel.resident_embeddings, ranks_.shard_size});
   const OwnedLayout owned = make_owned_layout(table);
   sizes_.trainable = owned.trainable_numel;
+  state_specs_ = sharding_options(config_).optimizer_state;
+  sizes_.state_bytes = most_state_bytes(table, state_specs_, ranks_.shard_size);
+  sizes_.matrices =
+      matrix_memory(table, config_.optimizer, ranks_.shard_size, ranks_.num_ranks, ranks_.device);
   for (const WeightBuffer& buffer : owned.buffers) {
     if (buffer.is_master()) continue;
     const bool is_encoded = !buffer.encoding.is_plain();
@@ -171,14 +177,20 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
   const bool is_nf4 = config_.model.base == BaseStorage::kNf4;
   add(entries, is_nf4 ? "frozen weights, nf4" : "frozen weights, fp8", sizes_.encoded_bytes,
       is_nf4 ? "4 bits and scales, owned" : "8 bits and a scale, owned");
-  const auto state = sharding_options(config_).optimizer_state;
-  add(entries, "moments", state_bytes(state, sizes_.trainable),
-      fmt::format("{}, {}", number_word(state.size()), name_of(config_.optimizer.moments)));
+  add(entries, "moments", sizes_.state_bytes, moments_text());
+  add(entries, "matrices", sizes_.matrices.buffers, "Muon's, of units that ranks exchange");
   // Sharded gradients have memory for a float32 sum from the start, unless they are reduced once.
   const bool wide = is_sharded() ? !sums_locally() : several_micro_batches;
   const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
   add(entries, "gradient", sizes_.trainable * bytes_of(gradient),
       fmt::format("{}, owned", name_of(gradient)));
+}
+
+std::string MemoryPlanner::moments_text() const {
+  const bool all_have_all =
+      std::ranges::all_of(state_specs_, [](const auto& spec) { return spec.optimizers.empty(); });
+  return fmt::format("{}{}, {}", all_have_all ? "" : "up to ", number_word(state_specs_.size()),
+                     name_of(config_.optimizer.moments));
 }
 
 void MemoryPlanner::add_slots(MemoryPlan& plan) const {
@@ -227,11 +239,15 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   }
   plan.layer_values = layer_saved_activations(decoder_, policies, size);
   auto& entries = plan.allocated;
-  add(entries, "activations", most.kept,
+  std::vector<MemoryEntry> activations;
+  add(activations, "activations", most.kept,
       fmt::format("{} layers, {} rows", decoder_.num_layers, load.num_rows));
   for (const SavedActivation& value : most.in_use) {
-    add(entries, value.name, value.bytes, "in the " + most.name);
+    add(activations, value.name, value.bytes, "in the " + most.name);
   }
+  entries.insert(entries.end(), activations.begin(), activations.end());
+  add(entries, "orthogonalisation", sizes_.matrices.workspace - sum_bytes(activations),
+      "Muon's products, beyond the activations that are free then");
   add(entries, "micro-batch", load.num_rows * kBatchBytesOfRow, "tokens, labels, boundaries");
   if (on_gpu) add(entries, "matmul workspace", kMatmulWorkspaceBytes, "cuBLASLt");
 }
@@ -248,31 +264,6 @@ void MemoryPlanner::add_outside(MemoryPlan& plan) const {
   constexpr std::array kNumbers = {"two", "three", "four", "five", "six"};
   add(plan.outside, "NCCL", nccl + num_others * kThirdCommunicatorBytes,
       fmt::format("its kernels and {} communicators", kNumbers.at(num_others)));
-}
-
-std::string memory_table(const MemoryPlan& plan, std::int64_t device_bytes) {
-  const bool is_small = std::max(plan.total(), device_bytes) < static_cast<std::int64_t>(kGibibyte);
-  std::string table;
-  const auto line = [&](const std::string& name, std::int64_t bytes, const std::string& what) {
-    const auto size = static_cast<double>(bytes);
-    const std::string amount = is_small ? fmt::format("{:.1f} MiB", size / kMebibyte)
-                                        : fmt::format("{:.3f} GiB", size / kGibibyte);
-    table += fmt::format("  {:<52}{:>13}  {}\n", name, amount, what);
-  };
-  for (const auto* entries : {&plan.allocated, &plan.outside}) {
-    for (const MemoryEntry& entry : *entries) line(entry.name, entry.bytes, entry.what);
-  }
-  line("together", plan.total(), "most in the " + plan.moment);
-  if (device_bytes > 0) {
-    line("free", device_bytes - plan.total(),
-         fmt::format("of {:.2f} GiB", static_cast<double>(device_bytes) / kGibibyte));
-  }
-  if (plan.num_keys > 0) {
-    table += fmt::format("  keys of attention, copies of prefixes included: {}, {}\n",
-                         plan.num_keys, plan.keys_basis);
-  }
-  table.pop_back();
-  return table;
 }
 
 std::string sharing_advice(const MemoryPlan& plan, const MemoryRanks& ranks,

@@ -14,6 +14,8 @@
 #include "models/decoder/layer_policies.h"
 #include "models/estimates/memory_peaks.h"
 #include "models/layers/decoder_config.h"
+#include "parallel/sharding/optimizer_state.h"
+#include "training/plan/matrix_memory.h"
 
 namespace packtrain {
 
@@ -95,6 +97,8 @@ class MemoryPlanner {
     std::int64_t grad_slots = 0;         // several ranks: written by blocks
     std::int64_t local_sums = 0;         // several ranks: one element for each of a gradient
     std::int64_t reduce_output = 0;
+    std::int64_t state_bytes = 0;  // owned: the optimizer's state, of the rank with most
+    MatrixMemory matrices;         // of the rank with most
   };
 
   void find_sizes();
@@ -103,12 +107,14 @@ class MemoryPlanner {
   void add_slots(MemoryPlan& plan) const;
   void add_step(const MemoryLoad& load, MemoryPlan& plan) const;
   void add_outside(MemoryPlan& plan) const;
+  std::string moments_text() const;
 
   Config config_;
   DecoderConfig decoder_;
   MemoryRanks ranks_;
   LayerPolicies policies_;
   Sizes sizes_;
+  std::vector<OptimizerStateSpec> state_specs_;
   std::int64_t reference_bytes_ = 0;  // of the second model of objective.reference, or 0
   int num_weight_slots_ = 0;
   int num_grad_slots_ = 0;

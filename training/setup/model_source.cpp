@@ -25,6 +25,7 @@
 #include "models/ops/attention/backends.h"
 #include "parallel/sharding/shard_groups.h"
 #include "training/checkpoint/hf_quantization.h"
+#include "training/optimizers/parameter_groups.h"
 #include "training/setup/adaptive_recompute.h"
 #include "training/setup/encoded_weights_log.h"
 #include "training/setup/linear_precision_log.h"
@@ -214,6 +215,10 @@ DecoderOptions decoder_options(const Config& config, const DecoderConfig& decode
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.encoding = {data_type(config.precision.compute)};
+  options.optimizer_of = [groups = ParameterGroups(config.optimizer)](
+                             const ParameterSpec& parameter, bool in_layer) {
+    return groups.of(parameter, in_layer);
+  };
   options.recompute = layer_policies(config.memory);
   options.objective = make_objective(config.objective);
   if (config.model.base == BaseStorage::kNf4) {
@@ -238,6 +243,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
   options.recompute = policies_by_rows(config, decoder, run_device.device->kind());
   if (!decoder.family.empty() && options.parts.empty()) options.parts = parameter_parts(decoder);
   auto blocks = make_decoder(decoder, options);
+  ParameterGroups(config.optimizer).check(blocks);
   if (options.frozen_weights) log_encoded_weights(blocks, options.frozen_weights->format);
   // NCCL allocates memory outside libtorch, so libtorch must release its cached memory of earlier
   // models.

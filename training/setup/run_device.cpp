@@ -15,7 +15,7 @@
 #include "framework/device/tensor_memory.h"
 #include "framework/device/tensor_type.h"
 #include "parallel/communicators/checked_communicator.h"
-#include "training/optimizers/optimizer.h"
+#include "training/optimizers/parameter_groups.h"
 #include "training/setup/gpu_assignment.h"
 #include "training/setup/recompute_policies.h"
 
@@ -140,7 +140,7 @@ ShardingOptions sharding_options(const Config& config) {
   options.resident_embeddings = config.parallel.resident_embeddings;
   options.sums_locally = config.parallel.accumulate == Accumulate::kLocal;
   options.reduce = scalar_type(config.precision.reduce);
-  options.optimizer_state = make_optimizer(config.optimizer, config.run.seed)->state();
+  options.optimizer_state = ParameterGroups(config.optimizer).state();
   options.poison_slots = config.debug.poison_slots;
   options.check_gathers = config.debug.check_gathers;
   options.offload_inputs = offloads(config.memory);

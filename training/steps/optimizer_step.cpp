@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "framework/device/trace_range.h"
+#include "training/optimizers/muon.h"
+#include "training/optimizers/newton_schulz.h"
+#include "training/optimizers/parameter_groups.h"
 
 namespace packtrain {
 
@@ -16,29 +19,56 @@ OptimizerStep::OptimizerStep(ShardedModel& model, std::span<const OptimizerSecti
                              std::uint64_t seed)
     : model_(model) {
   for (const OptimizerSection& own : options) {
-    optimized_.push_back({make_optimizer(own, seed), own.max_grad_norm});
+    const ParameterGroups groups(own);
+    Optimized& optimized = optimized_.emplace_back();
+    optimized.max_grad_norm = own.max_grad_norm;
+    for (int number = 0; number < groups.size(); ++number) {
+      optimized.groups.push_back(
+          {make_optimizer(groups.settings(number), seed), groups.rate_ratio(number)});
+    }
   }
   for (const OptimizerRange& range : model.parameters().optimizer_ranges()) add(range);
   for (Part& part : parts_) make_views(part);
+  make_exchange();
+}
+
+bool OptimizerStep::is_orthogonalised(const ParameterSpec& parameter) const {
+  const auto number = static_cast<std::size_t>(parameter.optimizer);
+  return optimized_.front().groups.at(number).optimizer->orthogonalises();
+}
+
+// All ranks make it, also those that own no element of a matrix.
+void OptimizerStep::make_exchange() {
+  bool is_needed = false;
+  for (const auto& [name, spec] : parameters_by_name(model_.units())) {
+    is_needed = is_needed || (spec->trainable && is_orthogonalised(*spec));
+  }
+  if (!is_needed) return;
+  const bool on_gpu = model_.parameters().state().master.is_cuda();
+  matrices_ = model_.make_matrix_exchange(
+      [this](const ParameterSpec& parameter) { return is_orthogonalised(parameter); },
+      exchanged_type(on_gpu));
 }
 
 // Each gathered unit is updated by its own launch. The next step's first gathers can then start
 // while other units are updated.
 bool OptimizerStep::extends(const Part& part, const OptimizerRange& range) const {
   const bool same_unit = part.unit == range.unit || !model_.slots().gathers();
-  return same_unit && part.adapter == range.adapter && part.weight_buffer == range.weight_buffer &&
-         part.begin + part.numel == range.begin;
+  return same_unit && part.adapter == range.adapter && part.optimizer == range.optimizer &&
+         part.weight_buffer == range.weight_buffer && part.begin + part.numel == range.begin;
 }
 
 void OptimizerStep::add(const OptimizerRange& range) {
   if (parts_.empty() || !extends(parts_.back(), range)) {
     parts_.push_back({.unit = range.unit,
                       .adapter = range.adapter,
+                      .optimizer = range.optimizer,
                       .begin = range.begin,
                       .weight_buffer = range.weight_buffer,
                       .weight_begin = range.weight_begin});
   }
   Part& part = parts_.back();
+  part.last_unit = range.unit;
   part.ranges.push_back(
       {range.begin - part.begin, range.numel, range.group, range.first_element, range.scale});
   part.numel += range.numel;
@@ -51,9 +81,9 @@ void OptimizerStep::make_views(Part& part) const {
       state.weights.at(part.weight_buffer).narrow(0, part.weight_begin, part.numel);
   const WeightScales& scales = model_.parameters().scales();
   if (!scales.empty()) part.tensors.amax = scales.amax();
-  for (OptimizerTensor& tensor : narrow_state(optimized_.at(part.adapter).optimizer->state(),
-                                              state.optimizer, part.begin, part.numel)) {
-    part.tensors.state.push_back(std::move(tensor.values));
+  const auto values = model_.parameters().optimizer_state(part.begin, part.numel);
+  for (const OptimizerStateSpec& spec : group_of(part).optimizer->state()) {
+    part.tensors.state.push_back(find_tensor(values, spec.name));
   }
 }
 
@@ -127,21 +157,50 @@ void OptimizerStep::update(std::span<const UpdateStep> updates, std::int64_t num
                            std::span<const StepScalars> scalars) {
   const bool by_unit = model_.slots().gathers();
   model_.parameters().begin_update(scalars.front().skip);
+  if (matrices_ != nullptr) orthogonalise(updates, number, scalars);
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     Part& part = parts_[p];
-    const auto adapter = static_cast<std::size_t>(part.adapter);
-    const Optimizer& optimizer = *optimized_[adapter].optimizer;
-    const std::string name = optimizer.name();
-    const TraceRange range(by_unit ? name + " " + model_.units().units[part.unit].name : name);
-    part.tensors.grad = model_.gradient().narrow(0, part.begin, part.numel);
-    optimizer.update(part.tensors, part.ranges,
-                     {updates[adapter].learning_rate, number, scalars[adapter].clip_factor,
-                      scalars[adapter].skip});
-    part.tensors.grad.reset();  // the model may replace the gradient's memory
+    update_part(part, options_of(part, updates, number, scalars), by_unit);
     const bool ends_unit = p + 1 == parts_.size() || parts_[p + 1].unit != part.unit;
     if (by_unit && ends_unit) model_.parameters().unit_updated(part.unit);
   }
+  if (matrices_ != nullptr) matrices_->wait_for_all();
   model_.parameters().end_update();
+}
+
+UpdateOptions OptimizerStep::options_of(const Part& part, std::span<const UpdateStep> updates,
+                                        std::int64_t number,
+                                        std::span<const StepScalars> scalars) const {
+  const auto adapter = static_cast<std::size_t>(part.adapter);
+  return {updates[adapter].learning_rate * group_of(part).rate_ratio, number,
+          scalars[adapter].clip_factor, scalars[adapter].skip};
+}
+
+// Replaces the gradients of matrices by their orthogonalised momentum.
+void OptimizerStep::orthogonalise(std::span<const UpdateStep> updates, std::int64_t number,
+                                  std::span<const StepScalars> scalars) {
+  const TraceRange range("orthogonalise");
+  for (Part& part : parts_) {
+    const Optimizer& optimizer = *group_of(part).optimizer;
+    if (!optimizer.orthogonalises()) continue;
+    part.tensors.grad = model_.gradient().narrow(0, part.begin, part.numel);
+    optimizer.prepare(part.tensors, part.ranges, options_of(part, updates, number, scalars));
+    part.tensors.grad.reset();
+  }
+  const GemmTiming& timing = model_.operator_options().gemm_timing;
+  matrices_->run(model_.gradient(), [&](const at::Tensor& matrices) {
+    newton_schulz(matrices, muon_scale(matrices.size(1), matrices.size(2)), timing);
+  });
+}
+
+void OptimizerStep::update_part(Part& part, const UpdateOptions& options, bool by_unit) {
+  const Optimizer& optimizer = *group_of(part).optimizer;
+  if (optimizer.orthogonalises()) matrices_->wait_for(part.last_unit);
+  const std::string name = optimizer.name();
+  const TraceRange range(by_unit ? name + " " + model_.units().units[part.unit].name : name);
+  part.tensors.grad = model_.gradient().narrow(0, part.begin, part.numel);
+  optimizer.update(part.tensors, part.ranges, options);
+  part.tensors.grad.reset();  // the model may replace the gradient's memory
 }
 
 }  // namespace packtrain

@@ -38,14 +38,21 @@ class OptimizerStep {
            const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details = {});
 
  private:
-  struct Optimized {
+  // Settings of one ParameterSpec::optimizer.
+  struct Group {
     std::unique_ptr<Optimizer> optimizer;
+    double rate_ratio = 1;  // its learning rate / that of the step
+  };
+  struct Optimized {
+    std::vector<Group> groups;  // by ParameterSpec::optimizer
     double max_grad_norm = 0;
   };
   // What one call of Optimizer::update changes. Ranges are relative to its begin.
   struct Part {
     int unit = 0;  // the first one of several
+    int last_unit = 0;
     int adapter = 0;
+    int optimizer = 0;
     std::int64_t begin = 0;
     std::int64_t numel = 0;
     std::size_t weight_buffer = 0;
@@ -57,6 +64,9 @@ class OptimizerStep {
   bool extends(const Part& part, const OptimizerRange& range) const;
   void add(const OptimizerRange& range);
   void make_views(Part& part) const;
+  const Group& group_of(const Part& part) const {
+    return optimized_.at(part.adapter).groups.at(part.optimizer);
+  }
   at::Tensor squares_by_adapter();
   // The outcome of the step, and the scalars of each adapter.
   at::Tensor sum_up(const at::Tensor& loss, std::span<const UpdateStep> updates,
@@ -67,10 +77,19 @@ class OptimizerStep {
                              std::vector<StepScalars>& scalars);
   void update(std::span<const UpdateStep> updates, std::int64_t number,
               std::span<const StepScalars> scalars);
+  // True when an optimizer needs whole matrices of the parameter.
+  bool is_orthogonalised(const ParameterSpec& parameter) const;
+  void make_exchange();
+  void orthogonalise(std::span<const UpdateStep> updates, std::int64_t number,
+                     std::span<const StepScalars> scalars);
+  UpdateOptions options_of(const Part& part, std::span<const UpdateStep> updates,
+                           std::int64_t number, std::span<const StepScalars> scalars) const;
+  void update_part(Part& part, const UpdateOptions& options, bool by_unit);
 
   ShardedModel& model_;
   std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
+  std::unique_ptr<MatrixExchange> matrices_;  // null: no optimizer needs any
 };
 
 }  // namespace packtrain

@@ -1,0 +1,40 @@
+// Settings of the section optimizer.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/config/precision_section.h"
+
+namespace packtrain {
+
+// Values of optimizer.name.
+inline constexpr std::array kOptimizerNames = {"adamw", "muon"};
+
+// An entry of optimizer.groups: other settings for some parameters.
+struct OptimizerGroupSetting {
+  std::string match;  // names of parameters; `*` matches any text
+  // Nothing: that of the section.
+  std::optional<std::string> name = {};
+  std::optional<double> learning_rate = {};  // peak
+  std::optional<double> weight_decay = {};
+
+  bool operator==(const OptimizerGroupSetting&) const = default;
+};
+
+struct OptimizerSection {
+  std::string name = "adamw";
+  double learning_rate = 1.0e-5;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double epsilon = 1.0e-8;
+  double momentum = 0.95;  // of muon
+  double weight_decay = 0.1;
+  bool decay_norms_and_biases = false;
+  double max_grad_norm = 1.0;                 // 0 switches clipping off
+  Precision moments = Precision::kFloat32;    // bf16: rounded stochastically
+  std::vector<OptimizerGroupSetting> groups;  // the first one that matches a parameter counts
+};
+
+}  // namespace packtrain

@@ -1,0 +1,49 @@
+// Which parameters have which settings of the optimizer. Each combination of settings has a number,
+// which is ParameterSpec::optimizer.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/config/optimizer_section.h"
+#include "models/block/block.h"
+#include "parallel/sharding/optimizer_state.h"
+
+namespace packtrain {
+
+class ParameterGroups {
+ public:
+  explicit ParameterGroups(OptimizerSection section);
+
+  // Numbers are 0 .. size() - 1. 0 has the settings of the section itself. With Muon each number
+  // has another one with AdamW, for what is no matrix.
+  int size() const { return has_muon() ? 2 * num_groups() : num_groups(); }
+  // The number of a parameter: that of the first group whose pattern matches its name, or 0. Muon
+  // updates matrices: where the section chooses it those of layers alone, without adapters, and
+  // where a group does all that match.
+  int of(const ParameterSpec& parameter, bool in_layer) const;
+  // The settings of a number. Those of a group with a weight decay have it for norms and biases
+  // too.
+  OptimizerSection settings(int number) const;
+  // True where parameters of the number are updated by whole matrices.
+  bool orthogonalises(int number) const;
+  // The peak rate of a number divided by that of the section.
+  double rate_ratio(int number) const;
+  // The state of all numbers, each tensor with the numbers that have it.
+  std::vector<OptimizerStateSpec> state() const;
+
+  // Throws Error(kConfig) when a group is that of no trained parameter, or Muon that of none. Does
+  // nothing where no parameter is trained.
+  void check(std::span<const std::unique_ptr<Block>> blocks) const;
+
+ private:
+  int num_groups() const { return 1 + static_cast<int>(section_.groups.size()); }
+  bool has_muon() const;
+  const std::string& name_of(int group) const;
+
+  OptimizerSection section_;
+};
+
+}  // namespace packtrain

@@ -1,0 +1,44 @@
+#include "training/plan/matrix_memory.h"
+
+#include <algorithm>
+
+#include "parallel/sharding/matrix_exchange.h"
+#include "training/optimizers/newton_schulz.h"
+#include "training/optimizers/parameter_groups.h"
+
+namespace packtrain {
+namespace {
+
+std::int64_t workspace_bytes(const ExchangeBucket& bucket, const ProcessMesh& mesh,
+                             at::ScalarType type) {
+  std::int64_t most = 0;
+  for (const MatrixBatch& batch : bucket.batches) {
+    most = std::max(most, newton_schulz_bytes(batch.count, batch.rows, batch.columns, type));
+  }
+  const auto width = static_cast<std::int64_t>(at::elementSize(type));
+  return most + (mesh.shard.size > 1 ? bucket.incoming_numel() * width : 0);
+}
+
+}  // namespace
+
+MatrixMemory matrix_memory(const UnitTable& table, const OptimizerSection& optimizer,
+                           int shard_size, int num_ranks, DeviceKind device) {
+  const ParameterGroups groups(optimizer);
+  const std::vector<PlacedMatrix> matrices = place_matrices(
+      table, [&](const ParameterSpec& spec) { return groups.orthogonalises(spec.optimizer); },
+      num_ranks);
+  const at::ScalarType type = exchanged_type(device == DeviceKind::kCuda);
+  MatrixMemory memory;
+  for (int rank = 0; rank < num_ranks && !matrices.empty(); ++rank) {
+    const ProcessMesh mesh{.replicate = {num_ranks / shard_size, rank / shard_size},
+                           .shard = {shard_size, rank % shard_size}};
+    const std::vector<ExchangeBucket> buckets = exchange_buckets(table, matrices, mesh);
+    memory.buffers = std::max(memory.buffers, exchange_bytes(buckets, mesh, type));
+    for (const ExchangeBucket& bucket : buckets) {
+      memory.workspace = std::max(memory.workspace, workspace_bytes(bucket, mesh, type));
+    }
+  }
+  return memory;
+}
+
+}  // namespace packtrain
