@@ -105,7 +105,7 @@ def test_8_bit_weights_that_are_gathered_train_as_those_of_one_gpu(lab):
 @pytest.mark.parametrize(("base", "more"), [("nf4", []), ("fp8", []), ("fp8", ["precision.linear=fp8_tensor"])])
 def test_an_adapter_over_encoded_weights_on_two_gpus_equals_one(lab, base, more):
     settings = [*BF16, "adapter.kind=lora", "adapter.rank=8", "optimizer.learning_rate=1.0e-2", f"model.base={base}", *more]
-    name = "-".join([base, *more])
+    name = "-".join(["adapter", base, *more])
     one = lab.run(f"{name}-one-gpu", *settings)
     two = lab.run(f"{name}-two-gpus", *settings, "memory.recompute=full", "memory.offload=activations", ranks=2)
     numpy.testing.assert_allclose(losses(two), losses(one), rtol=5e-3)
