@@ -1,0 +1,42 @@
+// Replaces the CUDA operators of gated mixers in a build without CUDA.
+#include "models/ops/cuda/not_built.h"
+#include "models/ops/delta_gates/delta_gates.h"
+#include "models/ops/gated_norm/gated_norm.h"
+#include "models/ops/output_gate/output_gate.h"
+
+namespace packtrain {
+
+DeltaRuleInputs delta_gates_forward_cuda(const at::Tensor& /*mixed*/, const at::Tensor& /*ba*/,
+                                         const DeltaGates& /*gates*/) {
+  throw_cuda_not_built("delta_gates_forward");
+}
+
+DeltaGatesGradients delta_gates_backward_cuda(const DeltaRuleInputs& /*grads*/,
+                                              const at::Tensor& /*mixed*/, const at::Tensor& /*ba*/,
+                                              const DeltaGates& /*gates*/) {
+  throw_cuda_not_built("delta_gates_backward");
+}
+
+GatedNormOutput gated_norm_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/,
+                                        const Parameter& /*weight*/, double /*epsilon*/) {
+  throw_cuda_not_built("gated_norm_forward");
+}
+
+at::Tensor gated_norm_backward_cuda(const at::Tensor& /*grad_output*/,
+                                    const GatedNormSaved& /*saved*/, const Parameter& /*weight*/,
+                                    const at::Tensor& /*grad_z*/,
+                                    const at::Tensor& /*recomputed_output*/) {
+  throw_cuda_not_built("gated_norm_backward");
+}
+
+at::Tensor output_gate_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/) {
+  throw_cuda_not_built("output_gate_forward");
+}
+
+at::Tensor output_gate_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                                     const at::Tensor& /*z*/, const at::Tensor& /*grad_z*/,
+                                     const at::Tensor& /*recomputed_output*/) {
+  throw_cuda_not_built("output_gate_backward");
+}
+
+}  // namespace packtrain
