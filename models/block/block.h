@@ -23,9 +23,19 @@ struct DeviceBatch;
 class SplitBackward;
 
 struct Initialization {
-  enum class Kind { kNormal, kUniform, kOnes, kZeros };  // kUniform: between +-sqrt(3) deviations
+  enum class Kind {
+    kNormal,
+    kUniform,  // between +-sqrt(3) deviations
+    kOnes,
+    kZeros,
+    kLogOfUniform,  // logarithms of uniform numbers between the limits
+    // y with softplus(y) = x, where the logarithm of x is uniform between those of the limits
+    kInverseSoftplus
+  };
   Kind kind = Kind::kNormal;
   double standard_deviation = 0.02;
+  double minimum = 0;  // limits of the last two kinds
+  double maximum = 0;
 };
 
 // The parameters of a group have the same options of the optimizer (training/optimizers).

@@ -7,6 +7,7 @@
 #include "models/layers/expert_layers.h"
 #include "models/layers/layer_attention.h"
 #include "models/layers/recorded_attention.h"
+#include "models/layers/recorded_delta_net.h"
 #include "models/layers/recorded_experts.h"
 #include "models/layers/recorded_operators.h"
 
@@ -17,7 +18,7 @@ LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
     : config_(config), index_(index), frequencies_(std::move(frequencies)) {}
 
 Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, Value x) const {
-  if (!config_.norm_before) return x;
+  if (!config_.has_norm_before(index_)) return x;
   return norm(tape, name, x, config_.norm,
               needs_amax(config_.linear.products, config_.linear.recipe));
 }
@@ -52,10 +53,21 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
   options.clip_qkv = config_.clip_qkv;
   options.qk_norm = config_.qk_norm;
   options.norm = {.epsilon = config_.norm.epsilon, .weight_offset = config_.norm.weight_offset};
-  const std::int64_t num_heads = config_.num_heads + 2 * config_.num_kv_heads;
+  options.gated = config_.attention_gate;
+  const std::int64_t num_gates = config_.attention_gate ? config_.num_heads : 0;
+  const std::int64_t num_heads = num_gates + config_.num_heads + 2 * config_.num_kv_heads;
   const Value qkv =
       project(tape, "attention.qkv", x, num_heads * config_.head_dim, config_.qkv_bias);
   return self_attention(tape, "attention", qkv, options);
+}
+
+Value LayerOperators::mix(OperatorTape& tape, Value x) const {
+  if (!config_.layer(index_).delta_net) return attend(tape, x);
+  const DeltaNetConfig& net = config_.delta_net;
+  const Value qkvz =
+      project(tape, "delta_net.qkvz", x, net.conv_channels() + net.value_width(), false);
+  const Value ba = project(tape, "delta_net.ba", x, 2 * net.num_value_heads, false);
+  return delta_net(tape, "delta_net", qkvz, ba, {net, config_.initializer_range});
 }
 
 Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x,
@@ -111,15 +123,16 @@ Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> resi
 
 Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch,
                                  const BranchEnd& end, Value residual) const {
-  if (!config_.norm_after && config_.residual_multiplier == 1.0) return end(residual);
+  if (!config_.has_norm_after(index_) && config_.residual_multiplier == 1.0) return end(residual);
   Value output = end(std::nullopt);
-  if (config_.norm_after) output = norm(tape, branch + "_post_norm", output, config_.norm);
+  if (config_.has_norm_after(index_))
+    output = norm(tape, branch + "_post_norm", output, config_.norm);
   return add(tape, branch + ".sum", residual, output, config_.residual_multiplier);
 }
 
 Value LayerOperators::record(OperatorTape& tape, Value x) const {
   Value shared = norm_before(tape, "attention_norm", x);  // read by both branches where parallel
-  Value mixed = attend(tape, shared);
+  Value mixed = mix(tape, shared);
   const bool is_last = index_ + 1 == config_.num_layers;
   const bool selects = is_last && tape.num_supervised_rows() < tape.num_rows();
   const bool selects_late = selects && last_layer_needs_all_rows(config_);
@@ -131,8 +144,9 @@ Value LayerOperators::record(OperatorTape& tape, Value x) const {
     }
   }
   const auto attention_end = [&](std::optional<Value> residual) {
-    return project(tape, "attention.output", mixed, config_.hidden_size,
-                   config_.attention_output_bias, residual);
+    const bool is_attention = !config_.layer(index_).delta_net;
+    return project(tape, is_attention ? "attention.output" : "delta_net.output", mixed,
+                   config_.hidden_size, is_attention && config_.attention_output_bias, residual);
   };
   const Value middle = add_branch(tape, "attention", attention_end, x);
   Value mlp_input = shared;

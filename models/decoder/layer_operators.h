@@ -1,7 +1,7 @@
 // The description of a decoder layer: its parameters and operators, in order. A layer that runs,
 // its parameters and all estimates of its size come from it. A layer has two branches that add to
-// the residual stream: attention, and an MLP or a mixture of experts. DecoderConfig has their order
-// and the other parts.
+// the residual stream: attention or a gated delta rule, and an MLP or a mixture of experts.
+// DecoderConfig has their order and the other parts.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,8 @@ class LayerOperators {
   Value project(OperatorTape& tape, const std::string& name, Value x, std::int64_t width, bool bias,
                 std::optional<Value> residual = std::nullopt) const;
   Value attend(OperatorTape& tape, Value x) const;
+  // Attention, or the mixer that the layer has instead.
+  Value mix(OperatorTape& tape, Value x) const;
   // An MLP of `inner` elements. Its parameters start with `name`.
   Value dense(OperatorTape& tape, const std::string& name, Value x, std::int64_t inner, bool bias,
               std::optional<Value> residual) const;

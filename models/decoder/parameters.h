@@ -17,6 +17,10 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 //    attention_norm [H], attention.qkv [(heads + 2 kv) D, H], attention.output [H, heads D],
 //    attention_post_norm [H], mlp_norm [H], mlp.gate_up [2 I, H] (not gated: mlp.up [I, H]),
 //    mlp.down [H, I], mlp_post_norm [H]
+// A layer with a gated delta rule has these instead of those of attention. It has G heads of K
+// keys and M heads of V values. Other names are in recorded_delta_net.h:
+//    delta_net.qkvz [2 G K + 2 M V, H], delta_net.ba [2 M, H], delta_net.output [H, M V]
+// A gate of attention's output adds heads D rows before those of qkv.
 // A layer with E experts of width J, and a shared one of width S, has these instead of the MLP:
 //    mlp.router [E, H], mlp.router.choice_bias [E], mlp.experts.gate_up [E, 2 J, H],
 //    mlp.experts.down [E, H, J], mlp.shared.gate_up [2 S, H], mlp.shared.down [H, S],

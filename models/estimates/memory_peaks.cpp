@@ -52,29 +52,36 @@ class PeakFinder {
     return is_first(layer) ? values.first : values.rest;
   }
 
+  // Layers with the same parts and the same policy.
+  struct Kind {
+    bool experts;
+    bool delta_net;
+    bool first;
+  };
+
   // The last layer up to `layer` of a kind, or -1.
-  std::int64_t last_of_kind(std::int64_t layer, bool experts, bool first) const {
+  std::int64_t last_of_kind(std::int64_t layer, const Kind& kind) const {
     const auto is_wanted = [&](std::int64_t i) {
-      return config_.layer(i).experts == experts && is_first(i) == first;
+      const LayerPattern pattern = config_.layer(i);
+      return pattern.experts == kind.experts && pattern.delta_net == kind.delta_net &&
+             is_first(i) == kind.first;
     };
     while (layer >= 0 && !is_wanted(layer)) --layer;
     return layer;
   }
 
-  // Candidates for the peak: the last layers with and without experts, of each policy. If the last
-  // layer has fewer rows, also the one of its kind before it. Of equal layers the last one needs
-  // most.
+  // Candidates for the peak: the last layer of each kind. If the last layer has fewer rows, also
+  // the one of its kind before it. Of equal layers the last one needs most.
   std::set<std::int64_t> layers() const {
     std::set<std::int64_t> found;
     const std::int64_t last = config_.num_layers - 1;
     const bool selects =
         !last_layer_needs_all_rows(config_) && size_.num_supervised_rows < size_.num_rows;
-    for (const bool experts : {false, true}) {
-      for (const bool first : {false, true}) {
-        const std::int64_t layer = last_of_kind(last, experts, first);
-        found.insert(layer);
-        if (layer == last && selects) found.insert(last_of_kind(last - 1, experts, first));
-      }
+    for (int number = 0; number < 8; ++number) {
+      const Kind kind{(number & 1) != 0, (number & 2) != 0, (number & 4) != 0};
+      const std::int64_t layer = last_of_kind(last, kind);
+      found.insert(layer);
+      if (layer == last && selects) found.insert(last_of_kind(last - 1, kind));
     }
     found.erase(-1);
     return found;

@@ -68,6 +68,32 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
 };
 
+// A mixer of rows in some layers instead of attention: a gated delta rule (ops/delta_rule) of
+// convolved queries, keys and values, then a gated norm.
+struct DeltaNetConfig {
+  std::int64_t num_key_heads = 0;    // of queries too; 0: no layer has this mixer
+  std::int64_t num_value_heads = 0;  // a multiple of num_key_heads
+  std::int64_t key_head_dim = 0;
+  std::int64_t value_head_dim = 0;
+  std::int64_t conv_width = 4;  // rows that a convolution reads, its own included
+  double norm_epsilon = 1e-6;   // of the gated norm
+  double beta_multiplier = 1;   // factor of the strengths of writes
+  // Its layers have norms before both branches and none after. Other layers may differ.
+  bool norms_before = false;
+  // Limits of initial values: of the decay, and of its step. 0 steps: dt_bias starts at 1.
+  double min_decay = 0.01;
+  double max_decay = 16;
+  double min_step = 0;
+  double max_step = 0;
+
+  std::int64_t key_width() const { return num_key_heads * key_head_dim; }
+  std::int64_t value_width() const { return num_value_heads * value_head_dim; }
+  // Elements of a row that the convolution reads: queries, keys, values.
+  std::int64_t conv_channels() const { return 2 * key_width() + value_width(); }
+
+  bool operator==(const DeltaNetConfig&) const = default;
+};
+
 // The queries at position p are multiplied by 1 + beta log(1 + floor(p / num_positions)) (Llama 4's
 // attention temperature).
 struct QueryTemperature {
@@ -83,6 +109,7 @@ struct LayerPattern {
   bool local_rotary = false;  // uses DecoderConfig::local_rotary
   bool no_rotary = false;     // queries and keys keep their values
   bool experts = false;
+  bool delta_net = false;  // mixes rows as DecoderConfig::delta_net says, without attention
 
   bool operator==(const LayerPattern&) const = default;
 };
@@ -112,8 +139,10 @@ struct DecoderConfig {
   QueryTemperature query_temperature;
   bool attention_scale_by_layer = false;  // layer i divides its scores by i + 1
   bool attention_sinks = false;  // a learned logit for each head that takes part in the softmax
+  bool attention_gate = false;   // the logistic function of a projection multiplies the output
   bool qkv_bias = false;
   bool attention_output_bias = false;
+  DeltaNetConfig delta_net;
 
   std::int64_t rotary_dim = 0;  // first elements of a head, which rotate; 0: all
   RotaryConfig rotary;
@@ -181,6 +210,15 @@ struct DecoderConfig {
     return std::ranges::any_of(updates_of(weight), [](const WeightUpdate& update) {
       return update.use_dora && update.dropout > 0;
     });
+  }
+  bool has_norm_before(std::int64_t index) const {
+    return norm_before || (delta_net.norms_before && layer(index).delta_net);
+  }
+  bool has_norm_after(std::int64_t index) const {
+    return norm_after && !(delta_net.norms_before && layer(index).delta_net);
+  }
+  bool has_delta_net() const {
+    return std::ranges::any_of(layers, [](const LayerPattern& one) { return one.delta_net; });
   }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Number of elements of a head that rotate.

@@ -30,10 +30,11 @@ inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t 
           .soft_cap = config.attention_soft_cap};
 }
 
-// The pattern of each layer.
+// The pattern of each layer that has attention.
 inline std::vector<AttentionPattern> attention_patterns(const DecoderConfig& config) {
   std::vector<AttentionPattern> patterns;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    if (config.layer(layer).delta_net) continue;
     patterns.push_back(config.layer(layer).attention);
   }
   return patterns;
@@ -43,6 +44,7 @@ inline std::vector<AttentionPattern> attention_patterns(const DecoderConfig& con
 inline std::vector<AttentionShape> distinct_attentions(const DecoderConfig& config) {
   std::vector<AttentionShape> shapes;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    if (config.layer(layer).delta_net) continue;
     const AttentionShape shape = layer_attention(config, layer);
     if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
   }

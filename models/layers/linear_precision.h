@@ -32,7 +32,8 @@ struct LinearPrecision {
   std::vector<std::string> keep = {};  // weights that stay out; `*` matches any characters
   Fp8Recipe recipe = Fp8Recipe::kTensor;
 
-  // Of a weight [out, in] with this name: layers.0.mlp.down.weight.
+  // Of a weight [out, in] with this name: layers.0.mlp.down.weight. Those that make the decays of a
+  // gated delta rule have none.
   Fp8Products of(const std::string& weight, std::int64_t out, std::int64_t in) const;
   // True if the products with these weights [E, out, in] of experts have 8-bit operands. The
   // gradients of the weights do not.

@@ -11,6 +11,7 @@
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
 #include "models/layers/query_temperature.h"
+#include "models/layers/recorded_output_gate.h"
 #include "models/ops/attention/attention_bytes.h"
 #include "models/ops/qk_norm/qk_norm.h"
 #include "models/ops/qk_norm/row_qk_norm.h"
@@ -71,16 +72,17 @@ class PreparedHeads {
         options_(options),
         num_heads_(options.shape.num_heads + 2 * options.shape.num_kv_heads),
         is_normed_(options.qk_norm != QkNormKind::kNone),
+        shape_{tape.shape(qkv).num_rows, num_heads_ * options.shape.head_dim,
+               tape.shape(qkv).dtype},
         qkv_(qkv),
-        statistics_(
-            tape.value(ValueKind::kStatistics, name + ".norm_statistics",
-                       {tape.shape(qkv).num_rows, num_qk_statistics(options), c10::kFloat})),
-        clipped_(tape.value(ValueKind::kProjection, name + ".clipped",
-                            {tape.shape(qkv).num_rows,
-                             is_clipped() && !is_normed_ ? tape.shape(qkv).width : 0, c10::kBool})),
+        statistics_(tape.value(ValueKind::kStatistics, name + ".norm_statistics",
+                               {shape_.num_rows, num_qk_statistics(options), c10::kFloat})),
+        clipped_(tape.value(
+            ValueKind::kProjection, name + ".clipped",
+            {shape_.num_rows, is_clipped() && !is_normed_ ? shape_.width : 0, c10::kBool})),
         // Norms are cheap to recompute.
         rotated_(tape.value(is_normed_ ? ValueKind::kNormOutput : ValueKind::kProjection,
-                            name + ".rotated_qkv", tape.shape(qkv))) {}
+                            name + ".rotated_qkv", shape_)) {}
 
   Value rotated() const { return rotated_; }
   std::vector<Value> outputs() const { return {rotated_, statistics_, clipped_}; }
@@ -98,7 +100,11 @@ class PreparedHeads {
     if (is_normed_) {
       heads = normed(run, is_clipped() ? clip(heads) : heads, statistics);
     } else {
-      run.release(qkv_);
+      if (options_.gated) {
+        heads = heads.contiguous();  // the gate stays
+      } else {
+        run.release(qkv_);
+      }
       if (is_clipped()) {
         run.set(clipped_, is_beyond(heads));
         heads.clamp_(-options_.clip_qkv, options_.clip_qkv);
@@ -118,7 +124,10 @@ class PreparedHeads {
     if (is_clipped()) {
       grad.masked_fill_(is_normed_ ? is_beyond(by_head(run.get(qkv_))) : run.get(clipped_), 0);
     }
-    run.set_gradient(qkv_, grad.view({grad.size(0), num_heads_ * options_.shape.head_dim}));
+    const at::Tensor rows = grad.view({grad.size(0), shape_.width});
+    if (!options_.gated) return run.set_gradient(qkv_, rows);
+    const at::Tensor whole = run.gradient(qkv_);  // the gate's backward wrote its own columns
+    whole.narrow(1, whole.size(1) - shape_.width, shape_.width).copy_(rows);
   }
 
  private:
@@ -130,8 +139,10 @@ class PreparedHeads {
     return {run.parameter(parameters_.query_norm), run.parameter(parameters_.key_norm),
             options_.shape.num_heads, options_.norm};
   }
+  // The heads follow the gate, if there is one.
   at::Tensor by_head(const at::Tensor& rows) const {
-    return rows.view({rows.size(0), num_heads_, options_.shape.head_dim});
+    return rows.narrow(1, rows.size(1) - shape_.width, shape_.width)
+        .view({rows.size(0), num_heads_, options_.shape.head_dim});
   }
   at::Tensor clip(const at::Tensor& heads) const {
     return at::clamp(heads, -options_.clip_qkv, options_.clip_qkv);
@@ -182,6 +193,7 @@ class PreparedHeads {
   AttentionOptions options_;
   std::int64_t num_heads_;
   bool is_normed_;
+  ValueShape shape_;  // of queries, keys and values
   Value qkv_;
   Value statistics_;
   Value clipped_;
@@ -214,6 +226,8 @@ BackwardMemory attention_memory(const AttentionOptions& options, const ValueShap
           {{"gradient of attention's output", output.bytes()},
            {"gradients of attention's heads", needed.gradients, true},
            {"normalised queries and keys again", recomputed ? rotated.bytes() : 0},
+           {"gradient of the gated projection",
+            options.gated ? output.bytes() + 2 * rotated.bytes() : 0},
            {"attention's workspace", workspace, true}}};
 }
 
@@ -259,7 +273,7 @@ Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
     return attention_memory(options, rotated, output, size, policy);
   };
   tape.record(std::move(attend));
-  return y;
+  return options.gated ? gated_output(tape, name, y, qkv) : y;
 }
 
 }  // namespace packtrain

@@ -26,12 +26,13 @@ struct AttentionOptions {
   double clip_qkv = 0;  // clips queries, keys and values to [-clip, clip]; 0: no clipping
   QkNormKind qk_norm = QkNormKind::kNone;
   RmsNormOptions norm;  // of queries and keys
+  bool gated = false;   // the projection begins with a gate of the output (ops/output_gate)
 };
 
-// Input is the merged projection qkv [T, (heads + 2 kv) D], output [T, heads D]. Without a norm,
-// qkv is rotated in place. With a norm it is not changed, because the norm's backward needs it.
-// Declares NAME.query_norm.weight and NAME.key_norm.weight (shapes: QkNormKind), and NAME.sinks
-// [heads].
+// Input is the merged projection qkv [T, (heads + 2 kv) D], output [T, heads D]. A gate [T, heads
+// D] precedes it in the same rows. Without a norm and a gate, qkv is rotated in place. With a norm
+// it is not changed, because the norm's backward needs it. Declares NAME.query_norm.weight and
+// NAME.key_norm.weight (shapes: QkNormKind), and NAME.sinks [heads].
 Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
                      const AttentionOptions& options);
 

@@ -143,6 +143,40 @@ DecoderConfig learned_positions() {
   return config;
 }
 
+// A gated delta rule in one layer and gated attention in the other, under norms around 1.
+DecoderConfig delta_rule() {
+  DecoderConfig config = without_biases();
+  config.norm.weight_offset = 1;
+  config.qk_norm = QkNormKind::kHead;
+  config.attention_gate = true;
+  config.layers = {{.delta_net = true}, {}};
+  config.delta_net = {.num_key_heads = 2,
+                      .num_value_heads = 6,
+                      .key_head_dim = 5,
+                      .value_head_dim = 7,
+                      .norm_epsilon = 1e-3};
+  return config;
+}
+
+// Attention between norms after branches, then a delta rule between norms before them. Strengths
+// are up to 2. The gate of attention stands next to queries without a norm.
+DecoderConfig delta_rule_last() {
+  DecoderConfig config = norms_after();
+  config.attention_gate = true;
+  config.layers = {{}, {.delta_net = true}};
+  config.delta_net = {.num_key_heads = 3,
+                      .num_value_heads = 3,
+                      .key_head_dim = 16,
+                      .value_head_dim = 16,
+                      .conv_width = 2,
+                      .beta_multiplier = 2,
+                      .norms_before = true,
+                      .max_decay = 4,
+                      .min_step = 0.001,
+                      .max_step = 0.1};
+  return config;
+}
+
 // Both projections of one layer, one of the other.
 DecoderConfig adapted_experts() {
   DecoderConfig config = shared_experts();
@@ -186,6 +220,8 @@ std::vector<Variant> decoder_variants() {
                               {"shared experts", shared_experts()},
                               {"a sigmoid router", sigmoid_router()},
                               {"learned positions", learned_positions()},
+                              {"a delta rule, gated attention", delta_rule()},
+                              {"a delta rule in the last layer", delta_rule_last()},
                               {"experts with adapters", adapted_experts()},
                               {"magnitudes of rows", adapted_rows()},
                               {"experts with an auxiliary loss", balanced_experts()},

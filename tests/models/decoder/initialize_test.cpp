@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/softplus.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,6 +57,29 @@ TEST(Initialize, SeedsAndNamesGiveDifferentValues) {
   other.name = "layers.1.mlp.down.weight";
   EXPECT_FALSE(at::equal(initial(kMatrix, 7, 0, 100), initial(kMatrix, 8, 0, 100)));
   EXPECT_FALSE(at::equal(initial(kMatrix, 7, 0, 100), initial(other, 7, 0, 100)));
+}
+
+TEST(Initialize, LogarithmsOfUniformNumbersFillTheirRange) {
+  const ParameterSpec spec{"A_log", {30000}, {Initialization::Kind::kLogOfUniform, 0, 0.01, 16}};
+  const at::Tensor values = initial(spec, 7, 0, 30000).to(at::kDouble).exp();
+  EXPECT_NEAR(values.mean().item<double>(), 8.0, 0.1);
+  EXPECT_NEAR(values.std().item<double>(), 16 / std::sqrt(12.0), 0.1);
+  EXPECT_GE(values.min().item<double>(), 0.0099);
+  EXPECT_LE(values.max().item<double>(), 16.01);
+}
+
+TEST(Initialize, LogarithmsOfNumbersFromZeroAreFinite) {
+  const ParameterSpec spec{"A_log", {300000}, {Initialization::Kind::kLogOfUniform, 0, 0, 16}};
+  EXPECT_TRUE(initial(spec, 7, 0, 300000).isfinite().all().item<bool>());
+}
+
+TEST(Initialize, SoftplusOfItsInverseHasAUniformLogarithm) {
+  const ParameterSpec spec{
+      "dt_bias", {30000}, {Initialization::Kind::kInverseSoftplus, 0, 0.001, 0.1}};
+  const at::Tensor steps = at::softplus(initial(spec, 7, 0, 30000).to(at::kDouble));
+  EXPECT_NEAR(steps.log().mean().item<double>(), std::log(0.01), 0.02);
+  EXPECT_NEAR(steps.min().item<double>(), 0.001, 1e-5);
+  EXPECT_NEAR(steps.max().item<double>(), 0.1, 1e-3);
 }
 
 TEST(Initialize, NormsAreOnesAndBiasesZeros) {
