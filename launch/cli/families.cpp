@@ -54,6 +54,7 @@ constexpr std::array kPublished = {
     PublishedModels{"qwen2_moe", "Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B"},
     PublishedModels{"qwen3", "Qwen3 0.6B to 32B, the text model of Qwen3-VL"},
     PublishedModels{"qwen3_moe", "Qwen3-30B-A3B and 235B-A22B, Qwen3-Coder"},
+    PublishedModels{"qwen3_next", "Qwen3-Next-80B-A3B, Qwen3-Coder-Next"},
     PublishedModels{"seed_oss", "Seed-OSS-36B"},
     PublishedModels{"smollm3", "SmolLM3-3B"},
     PublishedModels{"stablelm", "StableLM 2 1.6B and 12B, StableLM-3B-4E1T"},

@@ -40,6 +40,7 @@
 #include "models/families/qwen2_moe.h"
 #include "models/families/qwen3.h"
 #include "models/families/qwen3_moe.h"
+#include "models/families/qwen3_next.h"
 #include "models/families/seed_oss.h"
 #include "models/families/smollm3.h"
 #include "models/families/stablelm.h"
@@ -144,6 +145,7 @@ std::span<const Family> families() {
       qwen2_moe_family(),
       qwen3_family(),
       qwen3_moe_family(),
+      qwen3_next_family(),
       seed_oss_family(),
       smollm3_family(),
       stablelm_family(),

@@ -24,6 +24,8 @@ struct Family {
   std::vector<std::vector<WeightPiece>> (*other_weights)(const DecoderConfig& config) = nullptr;
   // By the names of transformers' modules, which adapters have. Null: those of `weights`.
   std::vector<WeightPiece> (*modules)(const DecoderConfig& config) = nullptr;
+  // Prefix of tensors of layers that predict further tokens, which import leaves out, if any.
+  const char* prediction_prefix = nullptr;
 };
 
 std::span<const Family> families();  // the explicit table

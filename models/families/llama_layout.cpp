@@ -58,39 +58,69 @@ void add_qk_norm(WeightMap& list, const DecoderConfig& config, const std::string
   }
 }
 
-void add_layer_of_llama_layout(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
-                               const AddExperts& add_experts) {
-  const std::string ours = "layers." + std::to_string(layer) + ".";
-  const std::string hf = "model." + ours;
+// The rows of queries. With a gate, q_proj has both of each head, and our gates are first.
+void add_queries(WeightMap& list, const DecoderConfig& config, const std::string& ours,
+                 const std::string& hf) {
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t heads = config.num_heads;
+  const std::int64_t dim = config.head_dim;
+  if (!config.attention_gate) {
+    list.linear(ours, hf, heads * dim, hidden, config.qkv_bias);
+    return;
+  }
+  for (const std::int64_t part : {1, 0}) {
+    list.strided(ours + ".weight", hf + ".weight", {2 * heads * dim, hidden},
+                 {part * dim * hidden, heads, dim * hidden, 2 * dim * hidden});
+    if (!config.qkv_bias) continue;
+    list.strided(ours + ".bias", hf + ".bias", {2 * heads * dim},
+                 {part * dim, heads, dim, 2 * dim});
+  }
+}
+
+void add_attention(WeightMap& list, const DecoderConfig& config, const std::string& ours,
+                   const std::string& hf) {
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t q = config.num_heads * config.head_dim;
   const std::int64_t kv = config.num_kv_heads * config.head_dim;
+  add_queries(list, config, ours + "qkv", hf + "q_proj");
+  list.linear(ours + "qkv", hf + "k_proj", kv, hidden, config.qkv_bias);
+  list.linear(ours + "qkv", hf + "v_proj", kv, hidden, config.qkv_bias);
+  add_qk_norm(list, config, ours + "query_norm", hf + "q_", config.num_heads);
+  add_qk_norm(list, config, ours + "key_norm", hf + "k_", config.num_kv_heads);
+  if (config.attention_sinks) list.whole(ours + "sinks", hf + "sinks", {config.num_heads});
+  list.linear(ours + "output", hf + "o_proj", hidden, q, config.attention_output_bias);
+}
+
+void add_mlp(WeightMap& list, const DecoderConfig& config, const std::string& ours,
+             const std::string& hf) {
+  const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.intermediate_size;
-  const std::string attention = ours + "attention.";
-  add_norm(list, config.norm_before, config, ours + "attention_norm", hf + "input_layernorm");
-  list.linear(attention + "qkv", hf + "self_attn.q_proj", q, hidden, config.qkv_bias);
-  list.linear(attention + "qkv", hf + "self_attn.k_proj", kv, hidden, config.qkv_bias);
-  list.linear(attention + "qkv", hf + "self_attn.v_proj", kv, hidden, config.qkv_bias);
-  add_qk_norm(list, config, attention + "query_norm", hf + "self_attn.q_", config.num_heads);
-  add_qk_norm(list, config, attention + "key_norm", hf + "self_attn.k_", config.num_kv_heads);
-  if (config.attention_sinks) {
-    list.whole(attention + "sinks", hf + "self_attn.sinks", {config.num_heads});
-  }
-  list.linear(attention + "output", hf + "self_attn.o_proj", hidden, q,
-              config.attention_output_bias);
-  add_norm(list, config.norm_after, config, ours + "attention_post_norm",
-           hf + "post_attention_layernorm");
-  add_norm(list, config.norm_before && !config.has_shared_norm(), config, ours + "mlp_norm",
-           hf + (config.norm_after ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
-  add_norm(list, config.norm_after, config, ours + "mlp_post_norm",
-           hf + "post_feedforward_layernorm");
-  if (config.layer(layer).experts) return add_experts(list, layer);
   if (config.activation.gated) {
-    list.linear(ours + "mlp.gate_up", hf + "mlp.gate_proj", inner, hidden, config.mlp_bias);
+    list.linear(ours + "gate_up", hf + "gate_proj", inner, hidden, config.mlp_bias);
   }
-  list.linear(ours + (config.activation.gated ? "mlp.gate_up" : "mlp.up"), hf + "mlp.up_proj",
-              inner, hidden, config.mlp_bias);
-  list.linear(ours + "mlp.down", hf + "mlp.down_proj", hidden, inner, config.mlp_bias);
+  list.linear(ours + (config.activation.gated ? "gate_up" : "up"), hf + "up_proj", inner, hidden,
+              config.mlp_bias);
+  list.linear(ours + "down", hf + "down_proj", hidden, inner, config.mlp_bias);
+}
+
+void add_layer_of_llama_layout(WeightMap& list, const DecoderConfig& config, std::int64_t layer,
+                               const AddLayerParts& add) {
+  const std::string ours = "layers." + std::to_string(layer) + ".";
+  const std::string hf = "model." + ours;
+  const bool before = config.has_norm_before(layer);
+  const bool after = config.has_norm_after(layer);
+  add_norm(list, before, config, ours + "attention_norm", hf + "input_layernorm");
+  if (config.layer(layer).delta_net) {
+    add.delta_net(list, layer);
+  } else {
+    add_attention(list, config, ours + "attention.", hf + "self_attn.");
+  }
+  add_norm(list, after, config, ours + "attention_post_norm", hf + "post_attention_layernorm");
+  add_norm(list, before && !config.has_shared_norm(), config, ours + "mlp_norm",
+           hf + (after ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
+  add_norm(list, after, config, ours + "mlp_post_norm", hf + "post_feedforward_layernorm");
+  if (config.layer(layer).experts) return add.experts(list, layer);
+  add_mlp(list, config, ours + "mlp.", hf + "mlp.");
 }
 
 }  // namespace
@@ -107,7 +137,7 @@ void check_layout(ConfigReader& reader, const DecoderConfig& config) {
 void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout) {
   config.vocab_size = reader.integer("vocab_size");
   config.hidden_size = reader.integer("hidden_size");
-  config.intermediate_size = reader.integer("intermediate_size");
+  if (layout.has_dense_layers) config.intermediate_size = reader.integer("intermediate_size");
   config.num_layers = reader.integer("num_hidden_layers");
   config.num_heads = reader.integer("num_attention_heads");
   config.num_kv_heads = reader.integer("num_key_value_heads", config.num_heads);
@@ -124,15 +154,20 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaL
 }
 
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config) {
-  return llama_layout_weights(config, {});
+  return llama_layout_weights(config, AddLayerParts{});
 }
 
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
-                                              const AddExperts& add_experts) {
+                                              const AddPart& add_experts) {
+  return llama_layout_weights(config, AddLayerParts{.experts = add_experts});
+}
+
+std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
+                                              const AddLayerParts& add) {
   WeightMap list;
   list.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer_of_llama_layout(list, config, layer, add_experts);
+    add_layer_of_llama_layout(list, config, layer, add);
   }
   add_norm(list, true, config, "final_norm", "model.norm");
   if (!config.tied_embeddings) {

@@ -24,6 +24,7 @@ struct LlamaLayout {
   const char* activation_key = "hidden_act";
   const char* activation = "silu";
   bool gated = true;
+  bool has_dense_layers = true;  // false: intermediate_size is not read
   RotaryDefaults rotary = {};
   bool layered_rotary = false;  // the caller calls read_layered_rotary
 };
@@ -38,11 +39,17 @@ void check_layout(ConfigReader& reader, const DecoderConfig& config);
 
 // Includes biases and norms that the config has. With norm_after, the norms after branches are
 // post_attention_layernorm and post_feedforward_layernorm, and that before the MLP is
-// pre_feedforward_layernorm. `add_experts` maps the tensors of a layer that has experts instead of
-// an MLP.
-using AddExperts = std::function<void(WeightMap& map, std::int64_t layer)>;
+// pre_feedforward_layernorm. `add` maps the tensors of what some layers have instead: experts
+// instead of an MLP, a gated delta rule instead of attention.
+using AddPart = std::function<void(WeightMap& map, std::int64_t layer)>;
+struct AddLayerParts {
+  AddPart experts = {};
+  AddPart delta_net = {};
+};
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
-                                              const AddExperts& add_experts);
+                                              const AddLayerParts& add);
+std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
+                                              const AddPart& add_experts);
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config);
 
 // Keys that families with other layouts also write.

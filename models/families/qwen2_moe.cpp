@@ -59,25 +59,17 @@ nlohmann::json write_qwen2_moe(const DecoderConfig& config) {
   return json;
 }
 
-// The shared expert of a layer with experts, and its gate.
-void add_gated_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
-  add_shared_expert(map, config, layer, "mlp.shared_expert");
-  const std::string gate = "layers." + std::to_string(layer) + ".mlp.";
-  map.linear(gate + "shared_gate", "model." + gate + "shared_expert_gate", 1, config.hidden_size,
-             false);
-}
-
 std::vector<WeightPiece> weights_of_qwen2_moe(const DecoderConfig& config) {
   return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_qwen_experts(map, config, layer);
-    add_gated_expert(map, config, layer);
+    add_gated_qwen_expert(map, config, layer);
   });
 }
 
 std::vector<std::vector<WeightPiece>> other_weights_of_qwen2_moe(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
     add_stacked_qwen_experts(map, config, layer);
-    add_gated_expert(map, config, layer);
+    add_gated_qwen_expert(map, config, layer);
   })};
 }
 

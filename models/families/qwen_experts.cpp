@@ -7,8 +7,8 @@
 
 namespace packtrain {
 
-void read_qwen_experts(ConfigReader& reader, DecoderConfig& config) {
-  config.experts.normalize_weights = reader.boolean("norm_topk_prob", false);
+void read_qwen_experts(ConfigReader& reader, DecoderConfig& config, bool normalized) {
+  config.experts.normalize_weights = reader.boolean("norm_topk_prob", normalized);
   const std::int64_t step = reader.integer("decoder_sparse_step", 1);
   const std::vector<std::int64_t> dense = reader.counts("mlp_only_layers");
   set_expert_layers(config, [&](std::int64_t layer) {
@@ -40,6 +40,13 @@ void add_qwen_experts(WeightMap& map, const DecoderConfig& config, std::int64_t 
 void add_stacked_qwen_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   add_experts_stacked(map, config, layer,
                       {"mlp.gate", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"});
+}
+
+void add_gated_qwen_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  add_shared_expert(map, config, layer, "mlp.shared_expert");
+  const std::string gate = "layers." + std::to_string(layer) + ".mlp.";
+  map.linear(gate + "shared_gate", "model." + gate + "shared_expert_gate", 1, config.hidden_size,
+             false);
 }
 
 std::vector<WeightPiece> qwen_expert_weights(const DecoderConfig& config) {

@@ -82,6 +82,7 @@ void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
     rope.require("partial_rotary_factor", 1.0);
   }
   config.rotary = read_object(rope, config, layout.base, layout.original);
+  if (layout.defaults.position_parts) rope.ignore({"mrope_section", "mrope_interleaved"});
   if (layout.defaults.query_temperature) read_temperature(rope, config);
   if (layout.defaults.length_factors) read_length_factors(rope, config.rotary.scaling);
   rope.finish();

@@ -27,6 +27,8 @@ struct RotaryDefaults {
   // The factor of cosine and sine is short_mscale and long_mscale, which must be set and equal,
   // where rotary positions are scaled.
   bool length_factors = false;
+  // Positions of pictures have parts, which share the pairs of a head. They are equal for text.
+  bool position_parts = false;
 };
 
 // Reads either layout into config.rotary and config.rotary_dim. max_positions and head_dim must be

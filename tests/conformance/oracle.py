@@ -24,11 +24,14 @@ def load_model(folder):
 
 
 def randomize(model, generator):
-    """All parameters: norms and biases, too, are not left at their start values."""
+    """All parameters: norms and biases, too, are not left at their start values. Most heads of a delta rule forget
+    all at those, so that their decays are made slow."""
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.ndim < 2:
+            if name.endswith(".A_log"):
+                parameter.copy_(noise - 2)
+            elif parameter.ndim < 2:
                 parameter.add_(0.2 * noise)
             else:
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)

@@ -130,7 +130,8 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-EXPERT_ADAPTERS = [(family, make) for family in ("glm4_moe", "gpt_oss", "granitemoe", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe")
+EXPERT_ADAPTERS = [(family, make) for family in ("glm4_moe", "gpt_oss", "granitemoe", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe",
+                                            "qwen3_next")
                    for make in (experts, one_projection_of_experts, experts_in_some_layers)]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
 

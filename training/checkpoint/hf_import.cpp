@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "models/families/family.h"
 #include "training/checkpoint/checkpoint_error.h"
 #include "training/checkpoint/hf_bitsandbytes.h"
 #include "training/checkpoint/hf_files.h"
@@ -53,10 +54,12 @@ std::set<std::int64_t> prediction_layers(const HfTensors& tensors, const Decoder
   return layers;
 }
 
-// Tensors of old files that are not parameters: tables computed from the config, and the head of a
-// model with tied embeddings.
+// Tensors that are not parameters: tables computed from the config, and the head of a model with
+// tied embeddings. Layers of a family that predict further tokens are left out too.
 bool is_ignorable(const std::string& name, const TensorView& tensor, const DecoderConfig& config) {
   if (name.ends_with(".rotary_emb.inv_freq") || is_causal_mask(name, tensor)) return true;
+  const char* predicting = find_family(config.family).prediction_prefix;
+  if (predicting != nullptr && name.starts_with(predicting)) return true;
   const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
   return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }

@@ -159,6 +159,31 @@ TEST(PublishedKeys, OfGlm45HaveDenseLayersBeforeThoseOfExperts) {
   EXPECT_EQ(config.experts.shared_intermediate_size, 1408);
 }
 
+// As Qwen3-Next-80B-A3B's, with fewer layers.
+TEST(PublishedKeys, OfQwen3NextHaveAttentionInEveryFourthLayer) {
+  const nlohmann::json json = nlohmann::json::parse(R"({
+    "architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next",
+    "attention_dropout": 0.0, "bos_token_id": 151643, "decoder_sparse_step": 1,
+    "eos_token_id": 151645, "full_attention_interval": 4, "head_dim": 256, "hidden_act": "silu",
+    "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 5120,
+    "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32, "linear_value_head_dim": 128, "max_position_embeddings": 262144,
+    "mlp_only_layers": [], "moe_intermediate_size": 512, "norm_topk_prob": true,
+    "num_attention_heads": 16, "num_experts": 512, "num_experts_per_tok": 10,
+    "num_hidden_layers": 5, "num_key_value_heads": 2, "output_router_logits": false,
+    "partial_rotary_factor": 0.25, "rms_norm_eps": 1e-06, "rope_scaling": null,
+    "rope_theta": 10000000, "router_aux_loss_coef": 0.001, "shared_expert_intermediate_size": 512,
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true,
+    "use_sliding_window": false, "vocab_size": 151936})");
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_TRUE(config.layer(2).delta_net);
+  EXPECT_FALSE(config.layer(3).delta_net);
+  EXPECT_TRUE(config.layer(4).delta_net);
+  EXPECT_EQ(config.rotary_dim, 64);
+  EXPECT_EQ(config.delta_net.conv_channels(), 8192);
+  EXPECT_TRUE(config.experts.shared_gate);
+}
+
 nlohmann::json phi35_moe() {
   nlohmann::json json = nlohmann::json::parse(R"({
     "architectures": ["PhiMoEForCausalLM"], "model_type": "phimoe", "attention_bias": true,

@@ -7,7 +7,7 @@ import torch
 from hf_folders import change_weights, roundtrip, save_llama, save_model, tensors_of
 from safetensors.torch import load_file
 from transformers import (AutoModelForCausalLM, FalconConfig, Glm4MoeConfig, GPT2Config, GPTNeoXConfig, MixtralConfig,
-                          Phi3Config, StableLmConfig)
+                          Phi3Config, Qwen3NextConfig, StableLmConfig)
 
 LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 50000.0, "factor": 8.0, "low_freq_factor": 1.0,
                "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
@@ -116,6 +116,15 @@ def test_layers_that_predict_further_tokens_are_left_out(tmp_path):
     assert "belongs to no parameter" in roundtrip(source, tmp_path / "other", exit_code=66)
 
 
+def test_a_module_that_predicts_further_tokens_is_left_out(tmp_path):
+    source = save_model(tmp_path / "in", QWEN3_NEXT)
+    roundtrip(source, tmp_path / "plain")
+    change_weights(source, lambda tensors: tensors.update({"mtp.layers.0.mlp.gate.weight": torch.ones(7, 48),
+                                                           "mtp.norm.weight": torch.ones(48)}))
+    roundtrip(source, tmp_path / "out")
+    assert_same_bytes(tmp_path / "plain", tmp_path / "out")
+
+
 def test_the_bias_of_a_choice_stays_float32(tmp_path):
     source = save_model(tmp_path / "in", GLM4_MOE)
     bias = torch.linspace(-1, 1, 7) / 3
@@ -135,6 +144,10 @@ SIZES = {"vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 2, "num_atten
 KEY_HEADS = {"num_key_value_heads": 2, "intermediate_size": 40}
 CHOICE_BIAS = "model.layers.1.mlp.gate.e_score_correction_bias"
 GLM4_MOE = Glm4MoeConfig(**SIZES, **KEY_HEADS, n_routed_experts=7, num_experts_per_tok=3, moe_intermediate_size=20)
+QWEN3_NEXT = Qwen3NextConfig(
+    **SIZES, **KEY_HEADS, head_dim=12, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=20,
+    shared_expert_intermediate_size=24, linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=5,
+    linear_value_head_dim=7, layer_types=["linear_attention", "full_attention"], partial_rotary_factor=0.5)
 GPT2 = GPT2Config(vocab_size=96, n_embd=48, n_layer=2, n_head=6, n_positions=60, attn_pdrop=0.0, embd_pdrop=0.0,
                   resid_pdrop=0.0)
 LAYOUTS = {
@@ -143,6 +156,7 @@ LAYOUTS = {
     "experts": MixtralConfig(**SIZES, **KEY_HEADS, num_local_experts=3),
     "norms_of_heads": StableLmConfig(**SIZES, **KEY_HEADS, qk_layernorm=True),
     "transposed": GPT2,
+    "by_key_heads": QWEN3_NEXT,
 }
 
 
