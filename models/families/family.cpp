@@ -39,6 +39,7 @@
 #include "models/families/qwen2.h"
 #include "models/families/qwen2_moe.h"
 #include "models/families/qwen3.h"
+#include "models/families/qwen3_5.h"
 #include "models/families/qwen3_moe.h"
 #include "models/families/qwen3_next.h"
 #include "models/families/seed_oss.h"
@@ -144,6 +145,8 @@ std::span<const Family> families() {
       qwen2_family(),
       qwen2_moe_family(),
       qwen3_family(),
+      qwen3_5_family(),
+      qwen3_5_moe_family(),
       qwen3_moe_family(),
       qwen3_next_family(),
       seed_oss_family(),

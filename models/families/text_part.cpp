@@ -40,6 +40,8 @@ constexpr std::array kClassSizes = {
     ClassSizes{"qwen2", 151936, 4096, 22016, 32, 32, 32, 32768},
     ClassSizes{"qwen2_5_vl_text", 152064, 8192, 29568, 80, 64, 8, 32768},
     ClassSizes{"qwen3", 151936, 4096, 22016, 32, 32, 32, 32768},
+    ClassSizes{"qwen3_5_moe_text", 248320, 2048, 0, 40, 16, 2, 32768},
+    ClassSizes{"qwen3_5_text", 248320, 4096, 12288, 32, 16, 4, 32768},
     ClassSizes{"qwen3_vl_text", 151936, 4096, 22016, 32, 32, 32, 128000},
 };
 

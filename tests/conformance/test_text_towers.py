@@ -18,6 +18,11 @@ SIZES = {"vocab_size": 96, "hidden_size": 24, "intermediate_size": 40, "num_hidd
          "max_position_embeddings": 256}
 TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
 PICTURES = {"image_size": 28, "patch_size": 14}
+GATED = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 6, "linear_value_head_dim": 8,
+         "layer_types": ["linear_attention", "full_attention"],
+         "rope_parameters": {"rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.5,
+                             "mrope_section": [1, 1, 0], "mrope_interleaved": True}}
+GATED_PICTURES = {"depth": 1, "num_heads": 2, "out_hidden_size": 24, "num_position_embeddings": 16}
 
 # {model: (class of its config, keyword arguments: sizes are of the text model, then of the pictures' tower)}
 MODELS = {
@@ -40,6 +45,10 @@ MODELS = {
                                                        "mrope_section": [2, 1, 1], "mrope_interleaved": True}},
                  {"depth": 1, "num_heads": 2, "out_hidden_size": 24, "deepstack_visual_indexes": [0],
                   "num_position_embeddings": 16}, {"image_token_id": 90, "video_token_id": 91}),
+    "qwen3_5": ("Qwen3_5Config", GATED, GATED_PICTURES, {"image_token_id": 90, "video_token_id": 91}),
+    "qwen3_5_moe": ("Qwen3_5MoeConfig", {**GATED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 10,
+                                         "shared_expert_intermediate_size": 6}, GATED_PICTURES,
+                    {"image_token_id": 90, "video_token_id": 91}),
     "idefics3": ("Idefics3Config", {"model_type": "llama"}, PICTURES, {"image_token_id": 90}),
 }
 

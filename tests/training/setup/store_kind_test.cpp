@@ -90,6 +90,20 @@ TEST(StoreKind, ExamplesMustFitLearnedPositions) {
   EXPECT_NO_THROW(check_learned_positions(store, 100, decoder));
 }
 
+TEST(StoreKind, AStateOfAGatedDeltaRuleFollowsNoSharedRows) {
+  DecoderConfig decoder;
+  decoder.delta_net.num_key_heads = 2;
+  decoder.layers = {{}, {}};
+  EXPECT_NO_THROW(require_shareable_rows(decoder, true, "the model"));
+  decoder.layers.back().delta_net = true;
+  EXPECT_NO_THROW(require_shareable_rows(decoder, false, "the model"));
+  const Error error = test::error_of([&] { require_shareable_rows(decoder, true, "the model"); });
+  EXPECT_NE(error.message().find("layers of the model have a gated delta rule"), std::string::npos)
+      << error.message();
+  EXPECT_EQ(error.advice(), "Set batch.share_prefixes: false.");
+  EXPECT_EQ(error.exit_code(), 64);
+}
+
 TEST(StoreKind, TheAdviceNamesTheObjectivesThatReadTheStore) {
   const auto advice = [](const TokenStore& store, Kind objective) {
     return test::error_of([&] { check_store_kind(store, section(objective), "data.train"); })
