@@ -46,6 +46,7 @@ constexpr std::array kPublished = {
     PublishedModels{"olmo", "OLMo 1B and 7B"},
     PublishedModels{"olmo2", "OLMo 2 1B, 7B, 13B and 32B"},
     PublishedModels{"olmo3", "OLMo 3 7B and 32B"},
+    PublishedModels{"olmo_hybrid", "Olmo-Hybrid-7B"},
     PublishedModels{"olmoe", "OLMoE-1B-7B"},
     PublishedModels{"phi", "Phi-1, Phi-1.5, Phi-2"},
     PublishedModels{"phi3", "Phi-3 and 3.5 mini and medium, Phi-4, Phi-4-mini"},

@@ -32,6 +32,7 @@
 #include "models/families/olmo.h"
 #include "models/families/olmo2.h"
 #include "models/families/olmo3.h"
+#include "models/families/olmo_hybrid.h"
 #include "models/families/olmoe.h"
 #include "models/families/phi.h"
 #include "models/families/phi3.h"
@@ -138,6 +139,7 @@ std::span<const Family> families() {
       olmo_family(),
       olmo2_family(),
       olmo3_family(),
+      olmo_hybrid_family(),
       olmoe_family(),
       phi_family(),
       phi3_family(),

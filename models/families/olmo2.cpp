@@ -9,7 +9,7 @@ DecoderConfig parse_olmo2(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "olmo2";
-  read_olmo2_layout(reader, config, {});
+  read_olmo2_layout(reader, config, {.epsilon = 1e-5});
   reader.finish(other_names(config));
   return config;
 }
@@ -24,8 +24,7 @@ nlohmann::json write_olmo2(const DecoderConfig& config) {
 
 }  // namespace
 
-void read_olmo2_layout(ConfigReader& reader, DecoderConfig& config, LlamaLayout layout) {
-  layout.epsilon = 1e-5;
+void read_olmo2_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout) {
   read_llama_layout(reader, config, layout);
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;

@@ -11,6 +11,6 @@ namespace packtrain {
 Family olmo2_family();
 
 // Shared by generations 2 and 3.
-void read_olmo2_layout(ConfigReader& reader, DecoderConfig& config, LlamaLayout layout);
+void read_olmo2_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout);
 
 }  // namespace packtrain

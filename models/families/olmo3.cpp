@@ -16,7 +16,7 @@ DecoderConfig parse_olmo3(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "olmo3";
-  read_olmo2_layout(reader, config, {.layered_rotary = true});
+  read_olmo2_layout(reader, config, {.epsilon = 1e-5, .layered_rotary = true});
   read_layered_rotary(reader, config, kBase, kBase);
   read_layer_types(reader, config, reader.integer_or_none("sliding_window", kWindowOfOlmo3),
                    [](std::int64_t layer) { return (layer + 1) % 4 != 0; });
