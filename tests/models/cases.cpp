@@ -27,12 +27,6 @@ std::vector<OperatorCase> operator_cases() {
   return cases;
 }
 
-std::vector<OperatorCase> cpu_cases() {
-  std::vector<OperatorCase> cases = operator_cases();
-  std::erase_if(cases, [](const OperatorCase& on) { return !on.device.is_cpu(); });
-  return cases;
-}
-
 std::string case_name(const testing::TestParamInfo<OperatorCase>& info) {
   return std::string(info.param.device.is_cuda() ? "cuda" : "cpu") +
          (info.param.dtype == at::kFloat ? "_float32" : "_bfloat16");

@@ -23,8 +23,6 @@ struct OperatorCase {
 };
 
 std::vector<OperatorCase> operator_cases();
-// Those of operators without a kernel for CUDA.
-std::vector<OperatorCase> cpu_cases();
 std::string case_name(const testing::TestParamInfo<OperatorCase>& info);
 
 // Standard normal numbers, rounded to the case's dtype; the same on every device.

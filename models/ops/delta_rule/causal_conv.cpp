@@ -20,11 +20,11 @@ void check(const at::Tensor& x, const at::Tensor& weight, const CausalConvOption
   const auto& boundaries = options.boundaries;
   const bool covers = !boundaries.empty() && boundaries.front() == 0 &&
                       boundaries.back() == x.size(0) && std::ranges::is_sorted(boundaries);
-  if (!x.is_cuda() && x.dim() == 2 && weight.dim() == 2 && weight.size(0) == x.size(1) && covers) {
+  if (x.dim() == 2 && weight.dim() == 2 && weight.size(0) == x.size(1) && covers) {
     return;
   }
   throw Error(ErrorCategory::kInternal,
-              fmt::format("causal convolution: x [{}] on the CPU, a weight [{}] and boundaries up "
+              fmt::format("causal convolution: x [{}], a weight [{}] and boundaries up "
                           "to the number of rows do not fit",
                           fmt::join(x.sizes(), ", "), fmt::join(weight.sizes(), ", ")));
 }
@@ -71,6 +71,7 @@ at::Tensor silu_gradient(const at::Tensor& grad, const at::Tensor& z) {
 at::Tensor causal_conv_forward(const at::Tensor& x, const CausalConvParameters& parameters,
                                const CausalConvOptions& options) {
   check(x, parameters.weight.value, options);
+  if (x.is_cuda()) return causal_conv_forward_cuda(x, parameters, options);
   const at::Tensor z = convolve(x.to(at::kFloat), parameters, options);
   return (options.silu ? at::silu(z) : z).to(x.scalar_type());
 }
@@ -79,6 +80,7 @@ at::Tensor causal_conv_backward(const at::Tensor& grad_output, const at::Tensor&
                                 const CausalConvParameters& parameters,
                                 const CausalConvOptions& options) {
   check(x, parameters.weight.value, options);
+  if (x.is_cuda()) return causal_conv_backward_cuda(grad_output, x, parameters, options);
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor weight = parameters.weight.value.to(at::kFloat);
   at::Tensor grad = grad_output.to(at::kFloat);

@@ -24,7 +24,6 @@ namespace {
 }
 
 void check(const DeltaRuleInputs& in, const DeltaRuleOptions& options) {
-  if (in.v.is_cuda()) fail("there is no CUDA kernel");
   const bool has_dims = in.q.dim() == 3 && in.v.dim() == 3 && in.q.size(1) > 0;
   const bool fits = has_dims && in.q.sizes() == in.k.sizes() && in.q.size(0) == in.v.size(0) &&
                     in.v.size(1) % in.q.size(1) == 0 && in.g.sizes() == in.beta.sizes() &&
@@ -105,6 +104,7 @@ void sequence_backward(const at::Tensor& grad_output, const DeltaRuleInputs& in,
 
 at::Tensor delta_rule_forward(const DeltaRuleInputs& inputs, const DeltaRuleOptions& options) {
   check(inputs, options);
+  if (inputs.v.is_cuda()) return delta_rule_forward_cuda(inputs, options);
   const at::Tensor output = at::empty_like(inputs.v, at::MemoryFormat::Contiguous);
   for (std::size_t s = 0; s + 1 < options.boundaries.size(); ++s) {
     at::Tensor state = first_state(inputs);
@@ -120,6 +120,7 @@ at::Tensor delta_rule_forward(const DeltaRuleInputs& inputs, const DeltaRuleOpti
 DeltaRuleInputs delta_rule_backward(const at::Tensor& grad_output, const DeltaRuleInputs& inputs,
                                     const DeltaRuleOptions& options) {
   check(inputs, options);
+  if (inputs.v.is_cuda()) return delta_rule_backward_cuda(grad_output, inputs, options);
   const auto like = [](const at::Tensor& x) {
     return at::empty_like(x, at::MemoryFormat::Contiguous);
   };

@@ -8,8 +8,13 @@
 // rounds once. The plain form computes chunks of rows as products (Yang et al., arXiv 2406.06484).
 // The running sum of g in a chunk is a, and its first state is S. Then d solves
 //    (1 + L) d = beta (v - exp(a) k S),   L_ij = beta_i exp(a_i - a_j) k_i k_j for j < i
-// Deterministic on the CPU: sums follow the rows of a sequence, so that no other sequence changes
-// a bit. Backward computes the states again. It has no CUDA kernel yet.
+// Deterministic: sums follow the rows of a sequence, so that no other sequence changes a bit.
+// Backward computes the states again.
+//
+// On a GPU bfloat16 with K and V of multiples of 8, K <= 128, is computed on tensor cores. There
+// the state, d and scores are rounded to bfloat16 before products; sums and the state that is
+// carried on are float32. Other sizes and float32 have slower kernels in float32. A CUDA graph
+// cannot have the operator, whose boundaries are copied from the host.
 //
 // Operations: forward T H (6 K V + C (3 K + 2 V)) multiply-adds at most, for chunks of C rows.
 #pragma once
@@ -36,11 +41,16 @@ struct DeltaRuleOptions {
   double scale = 1.0;
 };
 
-// Returns o, of v's dtype. Throws Error(kInternal), which names shapes, when they do not fit, and
-// on CUDA tensors.
+// Returns o, of v's dtype. Throws Error(kInternal), which names shapes, when they do not fit.
 at::Tensor delta_rule_forward(const DeltaRuleInputs& inputs, const DeltaRuleOptions& options);
 // Returns the gradients of all inputs, each of the input's dtype.
 DeltaRuleInputs delta_rule_backward(const at::Tensor& grad_output, const DeltaRuleInputs& inputs,
                                     const DeltaRuleOptions& options);
+
+// The same on CUDA tensors, whose shapes fit.
+at::Tensor delta_rule_forward_cuda(const DeltaRuleInputs& inputs, const DeltaRuleOptions& options);
+DeltaRuleInputs delta_rule_backward_cuda(const at::Tensor& grad_output,
+                                         const DeltaRuleInputs& inputs,
+                                         const DeltaRuleOptions& options);
 
 }  // namespace packtrain

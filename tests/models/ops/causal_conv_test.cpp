@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ namespace {
 using Boundaries = std::vector<std::int32_t>;
 
 class CausalConv : public testing::TestWithParam<OperatorCase> {};
-INSTANTIATE_TEST_SUITE_P(Devices, CausalConv, testing::ValuesIn(cpu_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Devices, CausalConv, testing::ValuesIn(operator_cases()), case_name);
 
 // Row after row; the bias may be undefined.
 at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -41,17 +42,17 @@ at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 
 struct Case {
   Boundaries boundaries;
+  std::int64_t num_channels = 5;
   std::int64_t width = 4;
   bool silu = true;
   bool has_bias = true;
 };
 
 void expect_formula(const OperatorCase& on, const Case& test) {
-  const std::int64_t num_channels = 5;
-  const at::Tensor x = random_tensor(on, {test.boundaries.back(), num_channels}, "x");
+  const at::Tensor x = random_tensor(on, {test.boundaries.back(), test.num_channels}, "x");
   const at::Tensor grad = random_tensor(on, x.sizes(), "d y");
-  const Parameter weight = random_parameter(on, {num_channels, test.width}, "weight");
-  const Parameter bias = random_parameter(on, {num_channels}, "bias");
+  const Parameter weight = random_parameter(on, {test.num_channels, test.width}, "weight");
+  const Parameter bias = random_parameter(on, {test.num_channels}, "bias");
   const CausalConvParameters parameters{weight, test.has_bias ? &bias : nullptr};
   const CausalConvOptions options{test.boundaries, test.silu};
   poison_free_memory(on);
@@ -79,6 +80,56 @@ TEST_P(CausalConv, IsItsFormula) {
 TEST_P(CausalConv, OfOneRowOrWithoutABiasIsItsFormula) {
   expect_formula(GetParam(), {.boundaries = {0, 7, 11}, .width = 1});
   expect_formula(GetParam(), {.boundaries = {0, 3, 30}, .width = 6, .has_bias = false});
+}
+
+TEST_P(CausalConv, OfManyChannelsOverSeveralBlocksOfRowsIsItsFormula) {
+  expect_formula(GetParam(), {.boundaries = {0, 63, 64, 65, 127, 130, 300}, .num_channels = 72});
+  expect_formula(GetParam(),
+                 {.boundaries = {0, 1, 150}, .num_channels = 1040, .width = 3, .has_bias = false});
+}
+
+TEST_P(CausalConv, OfSequencesOfOneRowIsItsFormula) {
+  Boundaries boundaries(301);
+  std::iota(boundaries.begin(), boundaries.end(), 0);
+  expect_formula(GetParam(), {.boundaries = boundaries, .num_channels = 16});
+}
+
+TEST_P(CausalConv, TakesColumnsOfALargerTensor) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor all = random_tensor(on, {90, 32}, "x");
+  const at::Tensor grad = random_tensor(on, {90, 16}, "d y");
+  const Parameter weight = random_parameter(on, {16, 4}, "weight");
+  const Parameter other = random_parameter(on, {16, 4}, "weight");
+  const Boundaries boundaries = {0, 20, 90};
+  const at::Tensor part = all.narrow(1, 8, 16);
+  const at::Tensor copy = part.contiguous();
+  EXPECT_TRUE(causal_conv_forward(part, {weight}, {boundaries})
+                  .equal(causal_conv_forward(copy, {weight}, {boundaries})));
+  EXPECT_TRUE(causal_conv_backward(grad, part, {weight}, {boundaries})
+                  .equal(causal_conv_backward(grad, copy, {other}, {boundaries})));
+  EXPECT_TRUE(weight.grad.equal(other.grad));
+}
+
+// On the CPU a vector at the end of a tensor may be computed otherwise.
+void expect_same_rows(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_TRUE(a.is_cuda() ? a.equal(b) : a.allclose(b, 1e-6, 1e-6));
+}
+
+TEST_P(CausalConv, OtherSequencesDoNotChangeRows) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {200, 16}, "x");
+  const at::Tensor grad = random_tensor(on, {200, 16}, "d y");
+  const Parameter weight = random_parameter(on, {16, 4}, "weight");
+  const Boundaries boundaries = {0, 61, 70, 200};
+  const at::Tensor y = causal_conv_forward(x, {weight}, {boundaries});
+  const at::Tensor dx = causal_conv_backward(grad, x, {weight}, {boundaries});
+  for (std::size_t s = 0; s + 1 < boundaries.size(); ++s) {
+    const std::int32_t begin = boundaries[s], size = boundaries[s + 1] - begin;
+    const auto own = [&](const at::Tensor& of) { return of.narrow(0, begin, size); };
+    const Boundaries alone = {0, size};
+    expect_same_rows(causal_conv_forward(own(x), {weight}, {alone}), own(y));
+    expect_same_rows(causal_conv_backward(own(grad), own(x), {weight}, {alone}), own(dx));
+  }
 }
 
 TEST_P(CausalConv, NeverReadsAnotherSequence) {

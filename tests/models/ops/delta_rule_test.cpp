@@ -2,6 +2,7 @@
 #include "models/ops/delta_rule/delta_rule.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/outer.h>
@@ -11,6 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,7 +26,7 @@ namespace {
 using Boundaries = std::vector<std::int32_t>;
 
 class DeltaRule : public testing::TestWithParam<OperatorCase> {};
-INSTANTIATE_TEST_SUITE_P(Devices, DeltaRule, testing::ValuesIn(cpu_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Devices, DeltaRule, testing::ValuesIn(operator_cases()), case_name);
 
 struct Sizes {
   std::int64_t key_heads;
@@ -84,7 +86,7 @@ void expect_recurrence(const OperatorCase& on, const Boundaries& boundaries, con
   poison_free_memory(on);
   const std::vector<at::Tensor> got_grads = list_of(delta_rule_backward(grad, inputs, options));
 
-  std::vector<at::Tensor> leaves;
+  std::vector<at::Tensor> leaves;  // on the CPU
   for (const at::Tensor& input : list_of(inputs)) leaves.push_back(reference_leaf(input));
   const at::Tensor want = recurrence(leaves, boundaries, options.scale);
   EXPECT_EQ(got.scalar_type(), on.dtype);
@@ -108,6 +110,20 @@ TEST_P(DeltaRule, EachOfSeveralSequencesIsItsOwnRecurrence) {
   expect_recurrence(GetParam(), {0, 1, 2, 67, 131, 131, 140}, {3, 3, 6, 5});
 }
 
+// Kernels on tensor cores take these sizes in bfloat16.
+TEST_P(DeltaRule, HeadsOfWholeVectorsHaveTheirRecurrence) {
+  expect_recurrence(GetParam(), {0, 1, 65, 65, 130}, {1, 2, 64, 64});
+  expect_recurrence(GetParam(), {0, 66, 70}, {1, 1, 128, 128});
+  expect_recurrence(GetParam(), {0, 66}, {1, 1, 96, 192});
+  expect_recurrence(GetParam(), {0, 20, 150}, {1, 3, 40, 72});
+}
+
+TEST_P(DeltaRule, SequencesOfOneRowHaveTheirRecurrence) {
+  Boundaries boundaries(301);
+  std::iota(boundaries.begin(), boundaries.end(), 0);
+  expect_recurrence(GetParam(), boundaries, {1, 2, 16, 8});
+}
+
 TEST_P(DeltaRule, HeadsOfValuesShareThoseOfQueriesAndKeys) {
   expect_recurrence(GetParam(), {0, 9, 80}, {2, 6, 4, 3});
 }
@@ -129,9 +145,8 @@ DeltaRuleInputs rows_of(const DeltaRuleInputs& all, std::int64_t begin, std::int
   return {part(all.q), part(all.k), part(all.v), part(all.g), part(all.beta)};
 }
 
-TEST_P(DeltaRule, OtherSequencesChangeNoBit) {
-  const OperatorCase& on = GetParam();
-  const DeltaRuleInputs inputs = inputs_of(on, 210, {2, 4, 5, 7});
+void expect_no_influence(const OperatorCase& on, const Sizes& sizes) {
+  const DeltaRuleInputs inputs = inputs_of(on, 210, sizes);
   const at::Tensor grad = random_tensor(on, inputs.v.sizes(), "d o");
   const Boundaries boundaries = {0, 3, 100, 101, 210};
   const at::Tensor packed = delta_rule_forward(inputs, {boundaries, 1.0});
@@ -148,9 +163,53 @@ TEST_P(DeltaRule, OtherSequencesChangeNoBit) {
   }
 }
 
+TEST_P(DeltaRule, OtherSequencesChangeNoBit) {
+  expect_no_influence(GetParam(), {2, 4, 5, 7});
+  expect_no_influence(GetParam(), {2, 4, 128, 64});
+}
+
+// On a GPU many blocks of threads have other tiles than few.
+TEST_P(DeltaRule, ManyOtherSequencesChangeNoBit) {
+  const OperatorCase& on = GetParam();
+  constexpr std::int32_t kRows = 66;
+  constexpr std::int32_t kSequences = 70;
+  const DeltaRuleInputs one = inputs_of(on, kRows, {2, 4, 16, 64});
+  const at::Tensor grad = random_tensor(on, one.v.sizes(), "d o");
+  const auto many = [&](const at::Tensor& x) {
+    std::vector<std::int64_t> repeats(static_cast<std::size_t>(x.dim()), 1);
+    repeats.front() = kSequences;
+    return x.repeat(repeats);
+  };
+  Boundaries boundaries;
+  for (std::int32_t s = 0; s <= kSequences; ++s) boundaries.push_back(s * kRows);
+  const DeltaRuleInputs all = {many(one.q), many(one.k), many(one.v), many(one.g), many(one.beta)};
+  const Boundaries alone = {0, kRows};
+  const DeltaRuleInputs own = delta_rule_backward(grad, one, {alone, 1.0});
+  const DeltaRuleInputs got = delta_rule_backward(many(grad), all, {boundaries, 1.0});
+  EXPECT_TRUE(delta_rule_forward(all, {boundaries, 1.0})
+                  .equal(many(delta_rule_forward(one, {alone, 1.0}))));
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_TRUE(list_of(got)[i].equal(many(list_of(own)[i]))) << i;
+  }
+}
+
+TEST_P(DeltaRule, TakesRowsOfALargerTensor) {
+  const OperatorCase& on = GetParam();
+  const DeltaRuleInputs whole = inputs_of(on, 80, {2, 2, 16, 16});
+  const auto wide = [](const at::Tensor& x) { return at::cat({x, x}, 1).narrow(1, 0, x.size(1)); };
+  const DeltaRuleInputs parts = {wide(whole.q), wide(whole.k), wide(whole.v), whole.g, whole.beta};
+  const at::Tensor grad = random_tensor(on, whole.v.sizes(), "d o");
+  const Boundaries boundaries = {0, 30, 80};
+  EXPECT_TRUE(delta_rule_forward(parts, {boundaries, 1.0})
+                  .equal(delta_rule_forward(whole, {boundaries, 1.0})));
+  const auto got = list_of(delta_rule_backward(grad, parts, {boundaries, 1.0}));
+  const auto want = list_of(delta_rule_backward(grad, whole, {boundaries, 1.0}));
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+}
+
 TEST_P(DeltaRule, StrongDecaysDoNotOverflow) {
   const OperatorCase& on = GetParam();
-  DeltaRuleInputs inputs = inputs_of(on, 100, {1, 2, 4, 4});
+  DeltaRuleInputs inputs = inputs_of(on, 100, {1, 2, 8, 8});
   inputs.g.fill_(-60.0);  // exp(60) of each row before is beyond float32
   const Boundaries boundaries = {0, 100};
   const at::Tensor output = delta_rule_forward(inputs, {boundaries, 1.0});

@@ -1,0 +1,99 @@
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "framework/core/error.h"
+#include "models/ops/cuda/column_sums.h"
+#include "models/ops/cuda/current_stream.h"
+#include "models/ops/cuda/gradient_target.h"
+#include "models/ops/delta_rule/boundaries_cuda.h"
+#include "models/ops/delta_rule/causal_conv.h"
+#include "models/ops/delta_rule/causal_conv_launch.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kConvName = "causal convolution";
+
+// The kernel takes rows with gaps between them.
+at::Tensor conv_rows(const at::Tensor& x) {
+  return x.stride(1) == 1 ? x : x.contiguous();
+}
+
+CausalConvArguments conv_arguments(const at::Tensor& x, const CausalConvParameters& parameters,
+                                   const CausalConvOptions& options, const at::Tensor& boundaries) {
+  const at::Tensor& weight = parameters.weight.value;
+  const bool has_dtype =
+      weight.scalar_type() == x.scalar_type() &&
+      (parameters.bias == nullptr || parameters.bias->value.scalar_type() == x.scalar_type());
+  if (!has_dtype || !weight.is_contiguous() || weight.size(1) > kCausalConvMaxWidth) {
+    throw Error(
+        ErrorCategory::kInternal,
+        fmt::format("causal convolution: got {} weights a channel of {} for x of {}, wanted "
+                    "up to {} without gaps, and parameters of x's dtype",
+                    weight.size(1), c10::toString(weight.scalar_type()),
+                    c10::toString(x.scalar_type()), kCausalConvMaxWidth));
+  }
+  CausalConvArguments arguments;
+  arguments.x = x.const_data_ptr();
+  arguments.x_stride = x.stride(0);
+  arguments.weight = weight.const_data_ptr();
+  if (parameters.bias != nullptr) arguments.bias = parameters.bias->value.const_data_ptr();
+  arguments.boundaries = boundaries.const_data_ptr<std::int32_t>();
+  arguments.num_sequences = boundaries.size(0) - 1;
+  arguments.num_rows = x.size(0);
+  arguments.num_channels = x.size(1);
+  arguments.width = static_cast<int>(weight.size(1));
+  arguments.silu = options.silu;
+  arguments.dtype = float_type_of(x, kConvName);
+  return arguments;
+}
+
+void add_partials(const at::Tensor& partials, const Parameter& parameter, const at::Tensor& x) {
+  ColumnSumsArguments sums;
+  sums.partials = partials.const_data_ptr<float>();
+  sums.num_partials = partials.size(0);
+  sums.num_columns = partials.size(1);
+  sums.targets[0] = gradient_target(&parameter, kConvName);
+  launch_column_sums(sums, current_stream(x));
+}
+
+}  // namespace
+
+at::Tensor causal_conv_forward_cuda(const at::Tensor& x, const CausalConvParameters& parameters,
+                                    const CausalConvOptions& options) {
+  const at::Tensor in = conv_rows(x);
+  const at::Tensor boundaries = to_device_ints(options.boundaries, x.device(), kConvName);
+  CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
+  at::Tensor y = at::empty(x.sizes(), x.options());
+  arguments.output = y.data_ptr();
+  launch_causal_conv(arguments, current_stream(x));
+  return y;
+}
+
+at::Tensor causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                     const CausalConvParameters& parameters,
+                                     const CausalConvOptions& options) {
+  const at::Tensor in = conv_rows(x);
+  const at::Tensor grad = grad_output.contiguous();
+  const at::Tensor boundaries = to_device_ints(options.boundaries, x.device(), kConvName);
+  CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
+  const std::int64_t num_blocks = (arguments.num_rows + kCausalConvRows - 1) / kCausalConvRows;
+  const auto floats = x.options().dtype(at::kFloat);
+  const at::Tensor weight_partials =
+      at::empty({num_blocks, arguments.num_channels * arguments.width}, floats);
+  at::Tensor bias_partials;
+  if (parameters.bias != nullptr) {
+    bias_partials = at::empty({num_blocks, arguments.num_channels}, floats);
+    arguments.bias_partials = bias_partials.data_ptr<float>();
+  }
+  at::Tensor dx = at::empty(x.sizes(), x.options());
+  arguments.grad_output = grad.const_data_ptr();
+  arguments.output = dx.data_ptr();
+  arguments.weight_partials = weight_partials.data_ptr<float>();
+  launch_causal_conv(arguments, current_stream(x));
+  add_partials(weight_partials, parameters.weight, x);
+  if (parameters.bias != nullptr) add_partials(bias_partials, *parameters.bias, x);
+  return dx;
+}
+
+}  // namespace packtrain

@@ -1,0 +1,54 @@
+// The chunks of the gated delta rule's sequences.
+#include "models/ops/delta_rule/chunk_table.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace packtrain {
+namespace {
+
+const std::vector<std::int32_t> kBoundaries = {0, 10, 10, 150, 214};
+
+TEST(DeltaRuleTable, ChunksCoverAllRowsAndCrossNoBoundary) {
+  const DeltaRuleTable table = delta_rule_table(kBoundaries);
+  std::vector<std::vector<std::int32_t>> rows;
+  for (const DeltaRuleChunkRows& chunk : table.chunks) {
+    rows.push_back({chunk.first_row, chunk.num_rows});
+  }
+  const std::vector<std::vector<std::int32_t>> want = {
+      {0, 10}, {10, 64}, {74, 64}, {138, 12}, {150, 64}};
+  EXPECT_EQ(rows, want);
+}
+
+TEST(DeltaRuleTable, NeighboursOfASequenceShareASlot) {
+  const DeltaRuleTable table = delta_rule_table(kBoundaries);
+  std::vector<std::vector<std::int32_t>> slots;
+  for (const DeltaRuleChunkRows& chunk : table.chunks) {
+    slots.push_back({chunk.slot_before, chunk.slot_after});
+  }
+  const std::vector<std::vector<std::int32_t>> want = {
+      {-1, -1}, {-1, 0}, {0, 1}, {1, -1}, {-1, -1}};
+  EXPECT_EQ(slots, want);
+  EXPECT_EQ(table.num_slots, 2);
+}
+
+TEST(DeltaRuleTable, LongSequencesAreFirstAndEmptyOnesAreLeftOut) {
+  const DeltaRuleTable table = delta_rule_table(kBoundaries);
+  std::vector<std::vector<std::int32_t>> sequences;
+  for (const DeltaRuleSequence& each : table.sequences) {
+    sequences.push_back({each.first_chunk, each.num_chunks});
+  }
+  const std::vector<std::vector<std::int32_t>> want = {{1, 3}, {0, 1}, {4, 1}};
+  EXPECT_EQ(sequences, want);
+}
+
+TEST(DeltaRuleTable, NoRowsHaveNoChunks) {
+  const std::vector<std::int32_t> boundaries = {0, 0};
+  const DeltaRuleTable table = delta_rule_table(boundaries);
+  EXPECT_TRUE(table.chunks.empty());
+  EXPECT_TRUE(table.sequences.empty());
+}
+
+}  // namespace
+}  // namespace packtrain
