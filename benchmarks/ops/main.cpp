@@ -34,6 +34,7 @@ OpBenchmarks all_benchmarks() {
   add_optimizers(benchmarks);
   add_matrices(benchmarks);
   add_attentions(benchmarks);
+  add_delta_rules(benchmarks);
   add_linears(benchmarks);
   add_fp8(benchmarks);
   add_fp8_blocks(benchmarks);

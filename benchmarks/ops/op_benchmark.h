@@ -33,6 +33,7 @@ void add_activations(OpBenchmarks& benchmarks);
 void add_positions(OpBenchmarks& benchmarks);
 void add_linears(OpBenchmarks& benchmarks);
 void add_attentions(OpBenchmarks& benchmarks);
+void add_delta_rules(OpBenchmarks& benchmarks);
 void add_experts(OpBenchmarks& benchmarks);
 void add_embeddings(OpBenchmarks& benchmarks);
 void add_encodings(OpBenchmarks& benchmarks);

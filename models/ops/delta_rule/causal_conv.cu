@@ -14,6 +14,28 @@ namespace {
 constexpr int kConvThreads = 128;
 constexpr int kRowsInFlight = 4;
 
+// N elements as loaded. Words, because the compiler would give each bfloat16 its own register.
+template <typename T, int N>
+struct LoadedRow {
+  device::Vec<T, N> values;
+  __device__ void unpack(float (&to)[N]) const { device::unpack(values, to); }
+};
+template <>
+struct alignas(8) LoadedRow<__nv_bfloat16, 4> {
+  std::uint32_t words[2];
+  __device__ void unpack(float (&to)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      to[2 * i] = device::low_bfloat16(words[i]);
+      to[2 * i + 1] = device::high_bfloat16(words[i]);
+    }
+  }
+};
+template <typename T, int N>
+__device__ LoadedRow<T, N> load_row(const T* from) {
+  return *reinterpret_cast<const LoadedRow<T, N>*>(from);
+}
+
 // Rows of one sequence that a block of threads has.
 struct RowSegment {
   std::int64_t first;  // row of the sequence
@@ -79,10 +101,10 @@ class ChannelConv {
   __device__ void forward(const RowSegment& rows) {
     load_before(rows);
     for (std::int64_t t = rows.begin; t < rows.end; t += kRowsInFlight) {
-      device::Vec<T, N> in[kRowsInFlight];
+      LoadedRow<T, N> in[kRowsInFlight];
 #pragma unroll
       for (int r = 0; r < kRowsInFlight; ++r) {
-        if (t + r < rows.end) in[r] = device::load_vec<N>(x_row(t + r));
+        if (t + r < rows.end) in[r] = load_row<T, N>(x_row(t + r));
       }
 #pragma unroll
       for (int r = 0; r < kRowsInFlight; ++r) {
@@ -102,12 +124,27 @@ class ChannelConv {
   __device__ void backward(const RowSegment& rows) {
     load_before(rows);
     float grads[W][N] = {};  // dz of the last rows
-    for (std::int64_t t = rows.begin; t < rows.end + W - 1; ++t) {
-      float dz[N] = {};
-      if (t < rows.last) grad_row(t, dz);
-      push_row(grads, dz);
-      if (t < rows.end) add_weight_gradient(dz);
-      if (t - (W - 1) >= rows.begin) write_grad_x(t - (W - 1), grads);
+    const std::int64_t end = rows.end + W - 1;
+    for (std::int64_t t = rows.begin; t < end; t += kRowsInFlight) {
+      LoadedRow<T, N> in[kRowsInFlight];
+      LoadedRow<T, N> grad[kRowsInFlight];
+#pragma unroll
+      for (int r = 0; r < kRowsInFlight; ++r) {
+        if (t + r >= min(rows.last, end)) break;
+        in[r] = load_row<T, N>(x_row(t + r));
+        grad[r] = load_row<T, N>(static_cast<const T*>(a_.grad_output) + (t + r) * a_.num_channels +
+                                 channel_);
+      }
+#pragma unroll
+      for (int r = 0; r < kRowsInFlight; ++r) {
+        const std::int64_t row = t + r;
+        if (row >= end) break;
+        float dz[N] = {};
+        if (row < rows.last) grad_row(in[r], grad[r], dz);
+        push_row(grads, dz);
+        if (row < rows.end) add_weight_gradient(dz);
+        if (row - (W - 1) >= rows.begin) write_grad_x(row - (W - 1), grads);
+      }
     }
   }
 
@@ -140,9 +177,9 @@ class ChannelConv {
     }
   }
 
-  __device__ void add_row(const device::Vec<T, N>& in, float (&z)[N]) {
+  __device__ void add_row(const LoadedRow<T, N>& in, float (&z)[N]) {
     float row[N];
-    device::unpack(in, row);
+    in.unpack(row);
     push_row(window_, row);
 #pragma unroll
     for (int i = 0; i < N; ++i) z[i] = bias_[i];
@@ -154,10 +191,9 @@ class ChannelConv {
     }
   }
 
-  __device__ void grad_row(std::int64_t t, float (&dz)[N]) {
+  __device__ void grad_row(const LoadedRow<T, N>& in, const LoadedRow<T, N>& grad, float (&dz)[N]) {
     float z[N];
-    const auto in = device::load_vec<N>(x_row(t));
-    device::load(static_cast<const T*>(a_.grad_output) + t * a_.num_channels + channel_, dz);
+    grad.unpack(dz);
     add_row(in, z);
     if (!a_.silu) return;
 #pragma unroll
@@ -242,7 +278,7 @@ void launch_conv_vectors(const CausalConvArguments& a, cudaStream_t stream) {
 
 template <typename T>
 void launch_conv_type(const CausalConvArguments& a, cudaStream_t stream) {
-  constexpr int kVector = 16 / sizeof(T);
+  constexpr int kVector = 4;  // larger ones would leave too few threads on a multiprocessor
   const bool whole = can_vectorize(a.num_channels, sizeof(T), a.x, a.grad_output, a.output) &&
                      a.x_stride % kVector == 0;
   whole ? launch_conv_vectors<T, kVector>(a, stream) : launch_conv_vectors<T, 1>(a, stream);

@@ -1,7 +1,7 @@
 // What each chunk has without its first state (delta_rule.h): with T the inverse of 1 + L,
 //    W = T (beta exp(a) k), U = T (beta v), scores_ij = scale exp(a_i - a_j) q_i k_j for j <= i
-// One block of threads has a chunk and one head of queries and keys. It multiplies k k^T and q k^T
-// once for all heads of values that share them.
+// One block of threads has a chunk and one head. Three of them share a multiprocessor, because the
+// inverse is a chain of small steps. So tiles that are not needed together share their memory.
 #include "framework/device/cuda/check.h"
 #include "models/ops/delta_rule/chunk_inverse.cuh"
 
@@ -12,23 +12,26 @@ using device::kDeltaRows;
 using device::kDeltaThreads;
 using ChunkSquare = device::MatrixTile<kDeltaRows>;
 
+constexpr int kValueColumns = 128;  // of v that are in shared memory together
+
 // Places in shared memory, in bytes.
 template <int K>
 struct ChunkShared {
   using Keys = device::MatrixTile<K>;
-  using Values = device::MatrixTile<64>;
+  using Values = device::MatrixTile<kValueColumns>;
   static constexpr int kKeyBytes = kDeltaRows * Keys::kRowBytes;
   static constexpr int kTileBytes = kDeltaRows * ChunkSquare::kRowBytes;
   static constexpr int kKey = 0;
   static constexpr int kQuery = kKey + kKeyBytes;
-  static constexpr int kValue = kQuery + kKeyBytes;
+  static constexpr int kValue = kQuery;  // after the products of queries
   static constexpr int kLower = kValue + kDeltaRows * Values::kRowBytes;
+  static constexpr int kOfKeys = kLower;                  // T beta exp(a), after the inverse
+  static constexpr int kOfValues = kOfKeys + kTileBytes;  // T beta
   static constexpr int kInverse = kLower + device::kInverseBytes;
-  static constexpr int kOfKeys = kInverse + device::kInverseBytes;  // T beta exp(a)
-  static constexpr int kOfValues = kOfKeys + kTileBytes;            // T beta
-  static constexpr int kSum = kOfValues + kTileBytes;
+  static constexpr int kSum = kInverse + device::kInverseBytes;
   static constexpr int kBeta = kSum + kDeltaRows * 4;
   static constexpr int kBytes = kBeta + kDeltaRows * 4;
+  static_assert(2 * kTileBytes <= device::kInverseBytes && K <= kValueColumns);
   static_assert(kBytes <= kDeltaRuleSharedBytes);
 };
 
@@ -41,48 +44,27 @@ class ChunkProducts {
       : a_(a),
         shared_(shared),
         address_(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))),
-        group_(a.num_heads / a.num_key_heads),
-        chunk_(static_cast<int>(blockIdx.x) / a.num_key_heads) {}
+        chunk_(static_cast<int>(blockIdx.x) / a.num_heads) {}
 
   __device__ void run() {
-    const int first_head = static_cast<int>(blockIdx.x) % a_.num_key_heads * group_;
-    const device::ChunkHead first{a_.chunks[chunk_], first_head, a_};
-    device::copy_tile<Keys, kDeltaRows>(first.k(), a_.k_stride, first.rows.num_rows, a_.key_dim,
+    const int head = static_cast<int>(blockIdx.x) % a_.num_heads;
+    const device::ChunkHead of{a_.chunks[chunk_], head, a_};
+    device::copy_tile<Keys, kDeltaRows>(of.k(), a_.k_stride, of.rows.num_rows, a_.key_dim,
                                         shared_ + Place::kKey);
-    device::copy_tile<Keys, kDeltaRows>(first.q(), a_.q_stride, first.rows.num_rows, a_.key_dim,
+    device::copy_tile<Keys, kDeltaRows>(of.q(), a_.q_stride, of.rows.num_rows, a_.key_dim,
                                         shared_ + Place::kQuery);
     device::cp_async_commit_group();
+    if (threadIdx.x < 32) sum_decays(of);
     device::cp_async_wait_group<0>();
     __syncthreads();
-    const int n = 32 * device::warp_half();
-    device::multiply_tiles<Keys, false, Keys, false>(address_ + Place::kKey, device::warp_row(),
-                                                     address_ + Place::kKey, n, 0, K / 16, keys_);
-    device::multiply_tiles<Keys, false, Keys, false>(address_ + Place::kQuery, device::warp_row(),
-                                                     address_ + Place::kKey, n, 0, K / 16,
-                                                     queries_);
-    for (int member = 0; member < group_; ++member) {
-      run_head({first.rows, first_head + member, a_});
-    }
-  }
-
- private:
-  using Keys = typename Place::Keys;
-  using Values = typename Place::Values;
-
-  __device__ float* floats(int place) const { return reinterpret_cast<float*>(shared_ + place); }
-
-  __device__ void run_head(const device::ChunkHead& of) {
-    __syncthreads();  // the head before is done
+    write_squares(of);
+    __syncthreads();
     load_values(of, 0);
-    if (threadIdx.x < 32) sum_decays(of);
-    __syncthreads();
-    write_lower(of);
-    __syncthreads();
     device::invert_unit_lower(floats(Place::kLower), floats(Place::kInverse));
     write_factors(of);
     __syncthreads();
     write_w(of);
-    for (int column = 0; column < a_.value_dim; column += 64) {
+    for (int column = 0; column < a_.value_dim; column += kValueColumns) {
       if (column > 0) {
         __syncthreads();
         load_values(of, column);
@@ -92,6 +74,12 @@ class ChunkProducts {
       write_u(of, column);
     }
   }
+
+ private:
+  using Keys = typename Place::Keys;
+  using Values = typename Place::Values;
+
+  __device__ float* floats(int place) const { return reinterpret_cast<float*>(shared_ + place); }
 
   __device__ void load_values(const device::ChunkHead& of, int column) {
     device::copy_tile<Values, kDeltaRows>(of.v() + column, a_.v_stride, of.rows.num_rows,
@@ -126,10 +114,15 @@ class ChunkProducts {
   }
 
   // L to shared memory, scores to global memory.
-  __device__ void write_lower(const device::ChunkHead& of) {
+  __device__ void write_squares(const device::ChunkHead& of) {
     const int n = 32 * device::warp_half();
     const float* sums = floats(Place::kSum);
-    float scores[4][4];
+    float keys[4][4] = {};
+    device::multiply_tiles<Keys, false, Keys, false>(address_ + Place::kKey, device::warp_row(),
+                                                     address_ + Place::kKey, n, 0, K / 16, keys);
+    float scores[4][4] = {};
+    device::multiply_tiles<Keys, false, Keys, false>(address_ + Place::kQuery, device::warp_row(),
+                                                     address_ + Place::kKey, n, 0, K / 16, scores);
     device::for_lane_rows(device::warp_row(), [&](int row, int half) {
       const float beta = floats(Place::kBeta)[row];
 #pragma unroll
@@ -138,9 +131,11 @@ class ChunkProducts {
         for (int e = 0; e < 2; ++e) {
           const int column = n + 8 * t + device::delta_lane() % 4 * 2 + e;
           const float ratio = column <= row ? __expf(sums[row] - sums[column]) : 0;
-          scores[t][2 * half + e] = a_.scale * ratio * queries_[t][2 * half + e];
-          floats(Place::kLower)[row * device::kInverseStride + column] =
-              column < row ? beta * ratio * keys_[t][2 * half + e] : 0;
+          scores[t][2 * half + e] *= a_.scale * ratio;
+          if (column < row) {
+            floats(Place::kLower)[row * device::kInverseStride + column] =
+                beta * ratio * keys[t][2 * half + e];
+          }
         }
       }
     });
@@ -187,8 +182,9 @@ class ChunkProducts {
   }
 
   __device__ void write_u(const device::ChunkHead& of, int column) {
-    const int n = 32 * device::warp_half();
-    float sums[4][4] = {};
+    constexpr int kColumns = kValueColumns / 2;  // of a warp
+    const int n = kColumns * device::warp_half();
+    float sums[kColumns / 8][4] = {};
     device::multiply_tiles<ChunkSquare, false, Values, true>(
         address_ + Place::kOfValues, device::warp_row(), address_ + Place::kValue, n, 0, 4, sums);
     device::write_sums(sums, device::warp_row(), n,
@@ -199,14 +195,11 @@ class ChunkProducts {
   const DeltaRuleArguments& a_;
   unsigned char* shared_;
   std::uint32_t address_;
-  int group_;
   int chunk_;
-  float keys_[4][4] = {};     // k k^T
-  float queries_[4][4] = {};  // q k^T
 };
 
 template <int K>
-__global__ void __launch_bounds__(kDeltaThreads, 2)
+__global__ void __launch_bounds__(kDeltaThreads, 3)
     delta_rule_chunks_kernel(const __grid_constant__ DeltaRuleArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   ChunkProducts<K>(a, shared).run();
@@ -218,8 +211,7 @@ void launch_chunks(const DeltaRuleArguments& a, cudaStream_t stream) {
   constexpr int kBytes = ChunkShared<K>::kBytes;
   PACKTRAIN_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  kernel<<<static_cast<unsigned>(a.num_chunks * a.num_key_heads), kDeltaThreads, kBytes, stream>>>(
-      a);
+  kernel<<<static_cast<unsigned>(a.num_chunks * a.num_heads), kDeltaThreads, kBytes, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 

@@ -1,6 +1,5 @@
 #include <ATen/ops/empty.h>
 
-#include <cstring>
 #include <vector>
 
 #include "framework/device/cuda/check.h"
@@ -22,19 +21,50 @@ at::Tensor head_rows(const at::Tensor& x) {
   return follow ? x : x.contiguous();
 }
 
+struct GpuLimits {
+  int num_multiprocessors = 0;
+  int shared_bytes = 0;  // of a block of threads, at most
+};
+
+const GpuLimits& gpu_limits() {
+  static const GpuLimits limits = [] {
+    GpuLimits found;
+    int device = 0;
+    PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
+    PACKTRAIN_CUDA_CHECK(
+        cudaDeviceGetAttribute(&found.num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
+    PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&found.shared_bytes,
+                                                cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    return found;
+  }();
+  return limits;
+}
+
+DeltaRuleDivision division_of(const DeltaRuleInputs& in, const DeltaRuleOptions& options) {
+  const GpuLimits& limits = gpu_limits();
+  const DeltaRuleWork work = {in.v.size(1), in.v.size(2), limits.num_multiprocessors,
+                              limits.shared_bytes >= kDeltaRuleWideBytes ? 128 : 64};
+  return divide_delta_rule(delta_rule_sequence_chunks(options.boundaries), work);
+}
+
+// Chunks, sequences and groups on the device, in one copy.
 struct DeviceTable {
+  DeltaRuleDivision division;
   DeltaRuleTable host;
   at::Tensor ints;
 
-  explicit DeviceTable(const DeltaRuleInputs& in, const DeltaRuleOptions& options)
-      : host(delta_rule_table(options.boundaries)) {
-    const std::size_t chunk_bytes = host.chunks.size() * sizeof(DeltaRuleChunkRows);
-    const std::size_t sequence_bytes = host.sequences.size() * sizeof(DeltaRuleSequence);
-    std::vector<std::int32_t> values((chunk_bytes + sequence_bytes) / sizeof(std::int32_t));
-    if (values.empty()) return;
-    auto* const bytes = reinterpret_cast<unsigned char*>(values.data());
-    std::memcpy(bytes, host.chunks.data(), chunk_bytes);
-    std::memcpy(bytes + chunk_bytes, host.sequences.data(), sequence_bytes);
+  DeviceTable(const DeltaRuleInputs& in, const DeltaRuleOptions& options)
+      : division(division_of(in, options)),
+        host(delta_rule_table(options.boundaries, division.groups)) {
+    std::vector<std::int32_t> values;
+    const auto append = [&](const auto& items) {
+      const auto* const begin = reinterpret_cast<const std::int32_t*>(items.data());
+      values.insert(values.end(), begin,
+                    begin + items.size() * sizeof(items[0]) / sizeof(std::int32_t));
+    };
+    append(host.chunks);
+    append(host.sequences);
+    append(host.group_begins);
     ints = to_device_ints(values, in.v.device(), kDeltaRuleName);
   }
 
@@ -43,6 +73,9 @@ struct DeviceTable {
   }
   const DeltaRuleSequence* sequences() const {
     return reinterpret_cast<const DeltaRuleSequence*>(chunks() + host.chunks.size());
+  }
+  const std::int32_t* group_begins() const {
+    return reinterpret_cast<const std::int32_t*>(sequences() + host.sequences.size());
   }
 };
 
@@ -59,8 +92,6 @@ void set_inputs(Arguments& arguments, const DeltaRuleInputs& in, const DeltaRule
   arguments.g = in.g.const_data_ptr<float>();
   arguments.beta = in.beta.const_data_ptr<float>();
   arguments.chunks = table.chunks();
-  arguments.sequences = table.sequences();
-  arguments.num_sequences = static_cast<int>(table.host.sequences.size());
   arguments.num_key_heads = static_cast<int>(in.q.size(1));
   arguments.num_heads = static_cast<int>(in.v.size(1));
   arguments.key_dim = static_cast<int>(in.q.size(2));
@@ -79,18 +110,6 @@ void set_gradients(Arguments& arguments, const at::Tensor& grad_output,
   arguments.grad_beta = grads.beta.template data_ptr<float>();
 }
 
-bool has_shared_memory() {
-  static const bool has = [] {
-    int device = 0;
-    int bytes = 0;
-    PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-    PACKTRAIN_CUDA_CHECK(
-        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    return bytes >= kDeltaRuleSharedBytes;
-  }();
-  return has;
-}
-
 // True if rows of the heads are vectors of 16 bytes.
 bool has_vectors(const at::Tensor& x) {
   return x.size(2) % 8 == 0 && x.stride(0) % 8 == 0 &&
@@ -99,7 +118,8 @@ bool has_vectors(const at::Tensor& x) {
 
 bool has_tensor_core_kernels(const DeltaRuleInputs& in) {
   return in.v.scalar_type() == at::kBFloat16 && in.q.size(2) <= kDeltaRuleMaxKeys &&
-         has_vectors(in.q) && has_vectors(in.k) && has_vectors(in.v) && has_shared_memory();
+         has_vectors(in.q) && has_vectors(in.k) && has_vectors(in.v) &&
+         gpu_limits().shared_bytes >= kDeltaRuleSharedBytes;
 }
 
 class Workspace {
@@ -155,6 +175,10 @@ void run_tensor_cores(const DeltaRuleInputs& in, const DeltaRuleOptions& options
   DeltaRuleArguments arguments;
   set_inputs(arguments, in, options, table);
   arguments.num_chunks = static_cast<int>(table.host.chunks.size());
+  arguments.shared_bytes = gpu_limits().shared_bytes;
+  arguments.group_begins = table.group_begins();
+  arguments.num_groups = table.division.groups;
+  arguments.columns = table.division.columns;
   const at::Tensor sums = workspace.scalars();
   const at::Tensor w = workspace.keys(at::kBFloat16);
   const at::Tensor d = workspace.values(at::kBFloat16);
@@ -191,6 +215,8 @@ void run_general(const DeltaRuleInputs& in, const DeltaRuleOptions& options,
   const Workspace workspace(in, table.host);
   DeltaRuleGeneralArguments arguments;
   set_inputs(arguments, in, options, table);
+  arguments.sequences = table.sequences();
+  arguments.num_sequences = static_cast<int>(table.host.sequences.size());
   arguments.dtype = float_type_of(in.v, kDeltaRuleName);
   const at::Tensor d = workspace.values(at::kFloat);
   const auto num_sequences = std::ssize(table.host.sequences);

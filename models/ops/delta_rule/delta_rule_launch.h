@@ -47,10 +47,12 @@ struct DeltaRuleArguments {
   void* grad_states = nullptr;  // backward only, [slots, H, K, V]
   void* grad_d = nullptr;       // backward only, [T, H, V]
 
-  const DeltaRuleChunkRows* chunks = nullptr;    // [num_chunks], on the device
-  const DeltaRuleSequence* sequences = nullptr;  // [num_sequences], the longest ones first
+  const DeltaRuleChunkRows* chunks = nullptr;  // [num_chunks], on the device
+  const std::int32_t* group_begins = nullptr;  // [num_groups + 1] chunks
   int num_chunks = 0;
-  int num_sequences = 0;
+  int shared_bytes = 0;   // of a block of threads, that the GPU has
+  int num_groups = 0;     // of sequences, each of which has its blocks of threads in recurrences
+  int columns = 0;        // of the state, of a block of threads: 32, 64 or 128
   int num_key_heads = 0;  // HK
   int num_heads = 0;      // H
   int key_dim = 0;        // K, at most kDeltaRuleMaxKeys
@@ -59,8 +61,12 @@ struct DeltaRuleArguments {
 };
 
 inline constexpr int kDeltaRuleMaxKeys = 128;
-// Shared memory of a block of threads, at most.
-inline constexpr int kDeltaRuleSharedBytes = 184 << 10;
+// Shared memory of a block of threads, at most: of recurrences with 128 columns, of gradients with
+// two stages, and of all other kernels. GPUs of 9.0 have all, those of 8.0 the last, 8.6 and 8.9
+// none.
+inline constexpr int kDeltaRuleWideBytes = 208 << 10;
+inline constexpr int kDeltaRuleTwoStageBytes = 220 << 10;
+inline constexpr int kDeltaRuleSharedBytes = 163 << 10;
 
 // Each needs the values of those before it. `stream` is a cudaStream_t. Each throws Error(kDevice)
 // when the launch fails.

@@ -200,7 +200,8 @@ class GeneralBackward : public device::GeneralChunk<T> {
     for (int i = 0; i < this->rows(); ++i) sum += this->shared_.row_sums[2][i];
     for (int i = this->rows(); i-- > 0;) {
       sum += this->shared_.row_sums[0][i];
-      this->a_.grad_g[this->scalar_at(i)] = sum;
+      const bool decays_nothing = this->is_first() && i == 0;
+      this->a_.grad_g[this->scalar_at(i)] = decays_nothing ? 0 : sum;
       this->a_.grad_beta[this->scalar_at(i)] = this->shared_.row_sums[1][i];
     }
   }

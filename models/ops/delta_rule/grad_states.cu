@@ -12,7 +12,7 @@ using device::kDeltaRows;
 using device::kDeltaThreads;
 
 // Places in shared memory, in bytes.
-template <int K, int V, int kStages>
+template <int K, int V>
 struct GradStateShared {
   using Keys = device::MatrixTile<K>;
   using Values = device::MatrixTile<V>;
@@ -25,17 +25,17 @@ struct GradStateShared {
   static constexpr int kScores = kQuery + kKeyBytes;
   static constexpr int kGrad = kScores + kDeltaRows * Scores::kRowBytes;  // of the output
   static constexpr int kStageBytes = kGrad + kValueBytes;
-  static constexpr int kState = kStages * kStageBytes;
+  static constexpr int kState = 2 * kStageBytes;
   static constexpr int kMinusD = kState + K * Values::kRowBytes;  // -dd
   static constexpr int kDecayedGrad = kMinusD + kValueBytes;      // scale exp(a) do
   static constexpr int kBytes = kDecayedGrad + kValueBytes;
-  static_assert(kBytes <= kDeltaRuleSharedBytes);
+  static_assert(kBytes <= (V == 128 ? kDeltaRuleWideBytes : kDeltaRuleSharedBytes));
 };
 
-template <int K, int V, int kStages>
+template <int K, int V>
 class GradStateRecurrence {
  public:
-  using Place = GradStateShared<K, V, kStages>;
+  using Place = GradStateShared<K, V>;
 
   __device__ GradStateRecurrence(const DeltaRuleArguments& a, unsigned char* shared)
       : a_(a),
@@ -44,12 +44,10 @@ class GradStateRecurrence {
         address_(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))) {}
 
   __device__ void run() {
-    const int count = block_.sequence.num_chunks;
-    device::run_chunks<kStages>(*this, block_.sequence.first_chunk + count - 1, count, -1);
+    device::run_chunks(*this, a_, block_.head, block_.end - 1, block_.end - block_.begin, -1);
   }
 
-  __device__ void load(int chunk, int stage) {
-    const device::ChunkHead of = chunk_head(chunk);
+  __device__ void load(const device::ChunkHead& of, int chunk, int stage) {
     unsigned char* to = shared_ + stage * Place::kStageBytes;
     const int present = of.rows.num_rows;
     if (of.rows.slot_before >= 0) {
@@ -69,11 +67,9 @@ class GradStateRecurrence {
                                           kDeltaRows, kDeltaRows, to + Place::kScores);
   }
 
-  __device__ void step(int chunk, int stage) {
-    const device::ChunkHead of = chunk_head(chunk);
+  __device__ void step(const device::ChunkHead& of, int /*chunk*/, int stage,
+                       const device::ChunkDecays& decays) {
     const int at = stage * Place::kStageBytes;
-    device::ChunkDecays decays;
-    decays.load(of);
     write_grad_d(of, at, decays);
     if (of.rows.slot_before < 0) return;  // no gradient of the first state
     __syncthreads();
@@ -86,10 +82,6 @@ class GradStateRecurrence {
   using Scores = typename Place::Scores;
   using Warps = device::StateWarps<K, V>;
   static constexpr int kColumns = V / 2;  // of a warp in products of 64 rows
-
-  __device__ device::ChunkHead chunk_head(int chunk) const {
-    return {a_.chunks[chunk], block_.head, a_};
-  }
 
   __device__ void write_grad_d(const device::ChunkHead& of, int at,
                                const device::ChunkDecays& decays) {
@@ -130,7 +122,9 @@ class GradStateRecurrence {
 #pragma unroll
     for (int t = 0; t < Warps::kColumns / 8; ++t) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) state_[t][e] *= decays.whole();
+      for (int e = 0; e < 4; ++e) {
+        state_[t][e] = of.rows.slot_after < 0 ? 0 : state_[t][e] * decays.whole();
+      }
     }
     device::multiply_tiles<Keys, true, Values, true>(
         address_ + at + Place::kQuery, m, address_ + Place::kDecayedGrad, n, 0, 4, state_);
@@ -156,21 +150,28 @@ class GradStateRecurrence {
   float state_[Warps::kColumns / 8][4] = {};
 };
 
-template <int K, int V, int kStages>
-__global__ void __launch_bounds__(kDeltaThreads, kStages == 1 ? 2 : 1)
+template <int K, int V>
+__global__ void __launch_bounds__(kDeltaThreads, 1)
     delta_rule_grad_states_kernel(const __grid_constant__ DeltaRuleArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  GradStateRecurrence<K, V, kStages>(a, shared).run();
+  GradStateRecurrence<K, V>(a, shared).run();
+}
+
+template <int K, int V>
+void launch_grad_states(const DeltaRuleArguments& a, cudaStream_t stream) {
+  device::launch_recurrence(delta_rule_grad_states_kernel<K, V>, GradStateShared<K, V>::kBytes, a,
+                            stream);
 }
 
 template <int K>
-void launch_grad_states(const DeltaRuleArguments& a, cudaStream_t stream) {
-  if (device::has_many_blocks(a)) {
-    device::launch_recurrence(delta_rule_grad_states_kernel<K, 64, 1>, 64,
-                              GradStateShared<K, 64, 1>::kBytes, a, stream);
-  } else {
-    device::launch_recurrence(delta_rule_grad_states_kernel<K, 32, 2>, 32,
-                              GradStateShared<K, 32, 2>::kBytes, a, stream);
+void launch_grad_states_of(const DeltaRuleArguments& a, cudaStream_t stream) {
+  switch (a.columns) {
+    case 32:
+      return launch_grad_states<K, 32>(a, stream);
+    case 64:
+      return launch_grad_states<K, 64>(a, stream);
+    default:
+      return launch_grad_states<K, 128>(a, stream);
   }
 }
 
@@ -178,8 +179,8 @@ void launch_grad_states(const DeltaRuleArguments& a, cudaStream_t stream) {
 
 void launch_delta_rule_grad_states(const DeltaRuleArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  arguments.key_dim <= 64 ? launch_grad_states<64>(arguments, on)
-                          : launch_grad_states<128>(arguments, on);
+  arguments.key_dim <= 64 ? launch_grad_states_of<64>(arguments, on)
+                          : launch_grad_states_of<128>(arguments, on);
 }
 
 }  // namespace packtrain

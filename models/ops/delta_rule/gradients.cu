@@ -23,38 +23,37 @@ using device::kDeltaThreads;
 
 constexpr int kTileColumns = 64;  // of values, that are in shared memory together
 
-// Places in shared memory, in bytes.
-template <int K>
+// Places in shared memory, in bytes. A stage has the tiles of some columns of values.
+template <int K, int kStages>
 struct GradientShared {
   using Keys = device::MatrixTile<K>;
   using Square = device::MatrixTile<64>;
   static constexpr int kKeyBytes = kDeltaRows * Keys::kRowBytes;
   static constexpr int kSquareBytes = 64 * Square::kRowBytes;
   static constexpr int kStateBytes = K * Square::kRowBytes;
-  static constexpr int kKey = 0;
+  static constexpr int kTotalBytes = kDeltaRows * K * 4;
+  static constexpr int kRight = 0;                // dd, then e, later B
+  static constexpr int kD = kSquareBytes;         // later beta B
+  static constexpr int kGrad = 2 * kSquareBytes;  // do, later A
+  static constexpr int kState = 3 * kSquareBytes;
+  static constexpr int kGradState = kState + kStateBytes;
+  static constexpr int kStageBytes = kGradState + kStateBytes;
+  static constexpr int kKey = kStages * kStageBytes;
   static constexpr int kQuery = kKey + kKeyBytes;
   static constexpr int kInverse = kQuery + kKeyBytes;
-  static constexpr int kGradD = kInverse + kSquareBytes;  // dd, later beta B
-  static constexpr int kD = kGradD + kSquareBytes;
-  static constexpr int kGrad = kD + kSquareBytes;  // do, later A
-  static constexpr int kValue = kGrad + kSquareBytes;
-  static constexpr int kRight = kValue + kSquareBytes;  // e, later B
-  static constexpr int kState = kRight + kSquareBytes;
-  static constexpr int kGradState = kState + kStateBytes;
-  static constexpr int kTotals = kGradState + kStateBytes;  // float32 of dq and dk of all heads
-  static constexpr int kTotalBytes = kDeltaRows * K * 4;
-  static constexpr int kSum = kTotals + 2 * kTotalBytes;
-  static constexpr int kBeta = kSum + kDeltaRows * 4;
-  static constexpr int kRowSums = kBeta + kDeltaRows * 4;  // [2 halves, 3, rows]
+  static constexpr int kTotals = kInverse + kSquareBytes;  // float32 of dq and dk of all heads
+  static constexpr int kSum = kTotals + 2 * kTotalBytes;   // of even and odd heads
+  static constexpr int kBeta = kSum + 2 * kDeltaRows * 4;
+  static constexpr int kRowSums = kBeta + 2 * kDeltaRows * 4;  // [2 halves, 3, rows]
   static constexpr int kWarpSums = kRowSums + 2 * 3 * kDeltaRows * 4;
   static constexpr int kBytes = kWarpSums + device::kDeltaWarps * 4;
-  static_assert(kBytes <= kDeltaRuleSharedBytes);
+  static_assert(kBytes <= (kStages == 2 ? kDeltaRuleTwoStageBytes : kDeltaRuleSharedBytes));
 };
 
-template <int K>
+template <int K, int kStages>
 class ChunkGradients {
  public:
-  using Place = GradientShared<K>;
+  using Place = GradientShared<K, kStages>;
 
   __device__ ChunkGradients(const DeltaRuleArguments& a, unsigned char* shared)
       : a_(a),
@@ -66,13 +65,23 @@ class ChunkGradients {
         rows_(a.chunks[chunk_]) {}
 
   __device__ void run() {
-    const device::ChunkHead first{rows_, key_head_ * group_, a_};
+    const device::ChunkHead first = head(0);
     device::copy_tile<Keys, kDeltaRows>(first.k(), a_.k_stride, rows_.num_rows, a_.key_dim,
                                         shared_ + Place::kKey);
     device::copy_tile<Keys, kDeltaRows>(first.q(), a_.q_stride, rows_.num_rows, a_.key_dim,
                                         shared_ + Place::kQuery);
+    load_inverse(first);
+    if (kStages == 2) load_tiles(first, 0, 0);
+    device::cp_async_commit_group();
+    load_scalars(0);
+    int stage = 0;
     for (int member = 0; member < group_; ++member) {
-      run_head({rows_, key_head_ * group_ + member, a_}, member);
+      Sums sums;
+      for (int column = 0; column < a_.value_dim; column += kTileColumns) {
+        run_tile(member, column, stage, sums);
+        if (kStages == 2) stage ^= 1;
+      }
+      finish_head(member, kStages == 2 ? stage ^ 1 : 0, sums);
     }
   }
 
@@ -95,124 +104,192 @@ class ChunkGradients {
 
   __device__ float* floats(int place) const { return reinterpret_cast<float*>(shared_ + place); }
   __device__ static int m() { return device::warp_row(); }
-
-  __device__ void run_head(const device::ChunkHead& of, int member) {
-    Sums sums;
-    for (int column = 0; column < a_.value_dim; column += kTileColumns) {
-      __syncthreads();  // products have read the tiles before
-      if (column == 0) load_head(of);
-      load_tiles(of, column);
-      device::cp_async_commit_group();
-      device::cp_async_wait_group<0>();
-      __syncthreads();
-      write_right(of, column, sums);
-      __syncthreads();
-      add_products(sums);
-    }
-    __syncthreads();
-    write_squares(sums);
-    __syncthreads();
-    float row_sums[3][2];
-    finish_keys(sums, member, row_sums);
-    finish_scalars(of, sums, row_sums);
+  __device__ device::ChunkHead head(int member) const {
+    return {rows_, key_head_ * group_ + member, a_};
+  }
+  __device__ static int stage_place(int stage) { return stage * Place::kStageBytes; }
+  __device__ float* sums_of(int member) const {
+    return floats(Place::kSum) + member % 2 * kDeltaRows;
+  }
+  __device__ float* betas_of(int member) const {
+    return floats(Place::kBeta) + member % 2 * kDeltaRows;
   }
 
-  __device__ void load_head(const device::ChunkHead& of) {
+  // Adds the products of some columns of values.
+  __device__ void run_tile(int member, int column, int stage, Sums& sums) {
+    const bool is_last = column + kTileColumns >= a_.value_dim;
+    if (column == 0) store_scalars(member);
+    if constexpr (kStages == 1) {
+      __syncthreads();  // the tiles before are done
+      load_tiles(head(member), column, 0);
+      device::cp_async_commit_group();
+    }
+    device::cp_async_wait_group<0>();
+    __syncthreads();
+    if (kStages == 2 && !(is_last && member + 1 == group_)) {
+      load_tiles(head(is_last ? member + 1 : member), is_last ? 0 : column + kTileColumns,
+                 stage ^ 1);
+      device::cp_async_commit_group();
+    }
+    float right[4][4] = {};
+    multiply_right(member, column, stage, right, sums);
+    __syncthreads();  // products have read dd, whose place e takes
+    store_right(stage, right);
+    __syncthreads();
+    if (is_last && member + 1 < group_) {
+      load_inverse(head(member + 1));
+      device::cp_async_commit_group();
+      load_scalars(member + 1);
+    }
+    add_products(stage_place(stage), sums);
+  }
+
+  __device__ void finish_head(int member, int stage, Sums& sums) {
+    __syncthreads();
+    write_squares(member, stage_place(stage), sums);
+    __syncthreads();
+    float row_sums[3][2];
+    finish_keys(member, stage_place(stage), sums, row_sums);
+    finish_scalars(member, sums, row_sums);
+  }
+
+  __device__ void load_inverse(const device::ChunkHead& of) {
     device::copy_tile<Square, kDeltaRows>(device::elements(a_.inverse) + of.index(chunk_),
                                           kDeltaRows, kDeltaRows, kDeltaRows,
                                           shared_ + Place::kInverse);
-    if (threadIdx.x >= kDeltaRows) return;
-    const int row = static_cast<int>(threadIdx.x);
-    floats(Place::kSum)[row] = of.sum(row);
-    floats(Place::kBeta)[row] = row < rows_.num_rows ? a_.beta[of.scalar(row)] : 0;
   }
 
-  __device__ void load_tiles(const device::ChunkHead& of, int column) {
+  // a and beta of a row, which go to shared memory when their head begins.
+  __device__ void load_scalars(int member) {
+    if (threadIdx.x >= kDeltaRows) return;
+    const int row = static_cast<int>(threadIdx.x);
+    sum_ = head(member).sum(row);
+    beta_ = row < rows_.num_rows ? a_.beta[head(member).scalar(row)] : 0;
+  }
+  __device__ void store_scalars(int member) const {
+    if (threadIdx.x >= kDeltaRows) return;
+    sums_of(member)[threadIdx.x] = sum_;
+    betas_of(member)[threadIdx.x] = beta_;
+  }
+
+  __device__ void load_tiles(const device::ChunkHead& of, int column, int stage) {
     const int width = a_.value_dim - column;
+    unsigned char* to = shared_ + stage_place(stage);
     const auto copy = [&](const void* from, int place) {
       device::copy_tile<Square, kDeltaRows>(device::elements(from) + of.value_offset() + column,
-                                            of.value_stride(), rows_.num_rows, width,
-                                            shared_ + place);
+                                            of.value_stride(), rows_.num_rows, width, to + place);
     };
-    copy(a_.grad_d, Place::kGradD);
+    copy(a_.grad_d, Place::kRight);
     copy(a_.d, Place::kD);
     copy(a_.grad_output, Place::kGrad);
-    device::copy_tile<Square, kDeltaRows>(of.v() + column, a_.v_stride, rows_.num_rows, width,
-                                          shared_ + Place::kValue);
     if (rows_.slot_before >= 0) {
       device::copy_tile<Square, K>(
           device::elements(a_.states) + of.state(rows_.slot_before) + column, a_.value_dim,
-          a_.key_dim, width, shared_ + Place::kState);
+          a_.key_dim, width, to + Place::kState);
     }
     if (rows_.slot_after >= 0) {
       device::copy_tile<Square, K>(
           device::elements(a_.grad_states) + of.state(rows_.slot_after) + column, a_.value_dim,
-          a_.key_dim, width, shared_ + Place::kGradState);
+          a_.key_dim, width, to + Place::kGradState);
     }
+  }
+
+  // This lane's pairs of v, from global memory: they are read once.
+  __device__ void load_v(const device::ChunkHead& of, int column,
+                         std::uint32_t (&words)[4][2]) const {
+    const int first = column + 32 * device::warp_half() + device::delta_lane() % 4 * 2;
+    device::for_lane_rows(m(), [&](int row, int half) {
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        const int at = first + 8 * t;
+        words[t][half] =
+            row < rows_.num_rows && at < a_.value_dim
+                ? *reinterpret_cast<const std::uint32_t*>(of.v() + row * a_.v_stride + at)
+                : 0;
+      }
+    });
   }
 
   // e of a tile, and dv.
-  __device__ void write_right(const device::ChunkHead& of, int column, Sums& sums) {
+  __device__ void multiply_right(int member, int column, int stage, float (&right)[4][4],
+                                 Sums& sums) {
+    const device::ChunkHead of = head(member);
     const int n = 32 * device::warp_half();
-    float right[4][4] = {};
-    device::multiply_tiles<Square, true, Square, true>(address_ + Place::kInverse, m(),
-                                                       address_ + Place::kGradD, n, 0, 4, right);
+    std::uint32_t v[4][2];
+    load_v(of, column, v);
+    device::multiply_tiles<Square, true, Square, true>(
+        address_ + Place::kInverse, m(), address_ + stage_place(stage) + Place::kRight, n, 0, 4,
+        right);
+    float grads[4][4];
     device::for_lane_rows(m(), [&](int row, int half) {
-      const float beta = floats(Place::kBeta)[row];
+      const float beta = betas_of(member)[row];
 #pragma unroll
       for (int t = 0; t < 4; ++t) {
-        float* e = &right[t][2 * half];
-        const float2 v = device::load_pair<Square>(shared_ + Place::kValue, row, n, t);
-        sums.right_v[half] = fmaf(e[0], v.x, fmaf(e[1], v.y, sums.right_v[half]));
-        device::store_pair<Square>(shared_ + Place::kRight, row, n, t, e[0], e[1]);
-        e[0] *= beta;
-        e[1] *= beta;
+        const float* e = &right[t][2 * half];
+        sums.right_v[half] =
+            fmaf(e[0], device::low_bfloat16(v[t][half]),
+                 fmaf(e[1], device::high_bfloat16(v[t][half]), sums.right_v[half]));
+        grads[t][2 * half] = beta * e[0];
+        grads[t][2 * half + 1] = beta * e[1];
       }
     });
-    device::write_sums(right, m(), n, device::elements(a_.grad_v) + of.value_offset() + column,
+    device::write_sums(grads, m(), n, device::elements(a_.grad_v) + of.value_offset() + column,
                        of.value_stride(), rows_.num_rows, a_.value_dim - column);
   }
 
-  __device__ void add_products(Sums& sums) {
+  __device__ void store_right(int stage, const float (&right)[4][4]) const {
+    device::for_lane_rows(m(), [&](int row, int half) {
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        device::store_pair<Square>(shared_ + stage_place(stage) + Place::kRight, row,
+                                   32 * device::warp_half(), t, right[t][2 * half],
+                                   right[t][2 * half + 1]);
+      }
+    });
+  }
+
+  __device__ void add_products(int at, Sums& sums) {
     const int n = 32 * device::warp_half();
     const int key = kColumns * device::warp_half();
     device::multiply_tiles<Square, false, Square, false>(
-        address_ + Place::kGrad, m(), address_ + Place::kD, n, 0, 4, sums.scores);
-    device::multiply_tiles<Square, false, Square, false>(address_ + Place::kRight, m(),
-                                                         address_ + Place::kD, n, 0, 4, sums.lower);
+        address_ + at + Place::kGrad, m(), address_ + at + Place::kD, n, 0, 4, sums.scores);
+    device::multiply_tiles<Square, false, Square, false>(
+        address_ + at + Place::kRight, m(), address_ + at + Place::kD, n, 0, 4, sums.lower);
     if (rows_.slot_before >= 0) {
       device::multiply_tiles<Square, false, Square, false>(
-          address_ + Place::kGrad, m(), address_ + Place::kState, key, 0, 4, sums.query);
-      device::multiply_tiles<Square, false, Square, false>(
-          address_ + Place::kRight, m(), address_ + Place::kState, key, 0, 4, sums.product);
+          address_ + at + Place::kGrad, m(), address_ + at + Place::kState, key, 0, 4, sums.query);
+      device::multiply_tiles<Square, false, Square, false>(address_ + at + Place::kRight, m(),
+                                                           address_ + at + Place::kState, key, 0, 4,
+                                                           sums.product);
     }
     if (rows_.slot_after >= 0) {
       device::multiply_tiles<Square, false, Square, false>(
-          address_ + Place::kD, m(), address_ + Place::kGradState, key, 0, 4, sums.ended);
+          address_ + at + Place::kD, m(), address_ + at + Place::kGradState, key, 0, 4, sums.ended);
     }
-    if (rows_.slot_before >= 0 && rows_.slot_after >= 0) add_states(sums);
+    if (rows_.slot_before >= 0 && rows_.slot_after >= 0) add_states(at, sums);
   }
 
   // S dS. Columns after the last are zero in both.
-  __device__ void add_states(Sums& sums) {
+  __device__ void add_states(int place, Sums& sums) {
     for (int at = static_cast<int>(threadIdx.x); at < K * Square::kChunks; at += kDeltaThreads) {
       float state[8];
       float grad[8];
-      device::load(reinterpret_cast<const __nv_bfloat16*>(shared_ + Place::kState + 16 * at),
-                   state);
-      device::load(reinterpret_cast<const __nv_bfloat16*>(shared_ + Place::kGradState + 16 * at),
-                   grad);
+      device::load(
+          reinterpret_cast<const __nv_bfloat16*>(shared_ + place + Place::kState + 16 * at), state);
+      device::load(
+          reinterpret_cast<const __nv_bfloat16*>(shared_ + place + Place::kGradState + 16 * at),
+          grad);
 #pragma unroll
       for (int i = 0; i < 8; ++i) sums.states = fmaf(state[i], grad[i], sums.states);
     }
   }
 
   // A, B and beta B.
-  __device__ void write_squares(const Sums& sums) {
+  __device__ void write_squares(int member, int at, const Sums& sums) {
     const int n = 32 * device::warp_half();
-    const float* a = floats(Place::kSum);
+    const float* a = sums_of(member);
     device::for_lane_rows(m(), [&](int row, int half) {
-      const float beta = floats(Place::kBeta)[row];
+      const float beta = betas_of(member)[row];
 #pragma unroll
       for (int t = 0; t < 4; ++t) {
         float scores[2];
@@ -224,9 +301,9 @@ class ChunkGradients {
           scores[e] = a_.scale * ratio * sums.scores[t][2 * half + e];
           lower[e] = column < row ? -ratio * sums.lower[t][2 * half + e] : 0;
         }
-        device::store_pair<Square>(shared_ + Place::kGrad, row, n, t, scores[0], scores[1]);
-        device::store_pair<Square>(shared_ + Place::kRight, row, n, t, lower[0], lower[1]);
-        device::store_pair<Square>(shared_ + Place::kGradD, row, n, t, beta * lower[0],
+        device::store_pair<Square>(shared_ + at + Place::kGrad, row, n, t, scores[0], scores[1]);
+        device::store_pair<Square>(shared_ + at + Place::kRight, row, n, t, lower[0], lower[1]);
+        device::store_pair<Square>(shared_ + at + Place::kD, row, n, t, beta * lower[0],
                                    beta * lower[1]);
       }
     });
@@ -234,25 +311,25 @@ class ChunkGradients {
 
   // dq and dk of this head, added to those of the heads before. row_sums: this lane's shares of
   // da, k P and k E.
-  __device__ void finish_keys(Sums& sums, int member, float (&row_sums)[3][2]) {
+  __device__ void finish_keys(int member, int at, Sums& sums, float (&row_sums)[3][2]) {
     const int n = kColumns * device::warp_half();
-    scale_rows(sums);
-    device::multiply_tiles<Square, false, Keys, true>(address_ + Place::kGrad, m(),
+    scale_rows(member, sums);
+    device::multiply_tiles<Square, false, Keys, true>(address_ + at + Place::kGrad, m(),
                                                       address_ + Place::kKey, n, 0, 4, sums.query);
     device::multiply_tiles<Square, false, Keys, true>(
-        address_ + Place::kRight, m(), address_ + Place::kKey, n, 0, 4, sums.product);
-    add_row_sums(sums, n, row_sums);
-    device::multiply_tiles<Square, true, Keys, true>(address_ + Place::kGrad, m(),
+        address_ + at + Place::kRight, m(), address_ + Place::kKey, n, 0, 4, sums.product);
+    add_row_sums(member, n, sums, row_sums);
+    device::multiply_tiles<Square, true, Keys, true>(address_ + at + Place::kGrad, m(),
                                                      address_ + Place::kQuery, n, 0, 4, sums.ended);
-    device::multiply_tiles<Square, true, Keys, true>(address_ + Place::kGradD, m(),
+    device::multiply_tiles<Square, true, Keys, true>(address_ + at + Place::kD, m(),
                                                      address_ + Place::kKey, n, 0, 4, sums.ended);
     subtract_key_gradient(sums, n, row_sums);
     add_to_totals(sums.query, member, floats(Place::kTotals), a_.grad_q);
     add_to_totals(sums.ended, member, floats(Place::kTotals + Place::kTotalBytes), a_.grad_k);
   }
 
-  __device__ void scale_rows(Sums& sums) {
-    const float* a = floats(Place::kSum);
+  __device__ void scale_rows(int member, Sums& sums) {
+    const float* a = sums_of(member);
     device::for_lane_rows(m(), [&](int row, int half) {
       const float decay = __expf(a[row]);
       const float to_end = __expf(a[kDeltaRows - 1] - a[row]);
@@ -269,9 +346,9 @@ class ChunkGradients {
   }
 
   // After this `ended` has E + beta P.
-  __device__ void add_row_sums(Sums& sums, int n, float (&row_sums)[3][2]) {
+  __device__ void add_row_sums(int member, int n, Sums& sums, float (&row_sums)[3][2]) {
     device::for_lane_rows(m(), [&](int row, int half) {
-      const float beta = floats(Place::kBeta)[row];
+      const float beta = betas_of(member)[row];
       float of_query = 0;
       float of_product = 0;
       float of_end = 0;
@@ -323,8 +400,7 @@ class ChunkGradients {
         stride, rows_.num_rows, a_.key_dim);
   }
 
-  __device__ void finish_scalars(const device::ChunkHead& of, const Sums& sums,
-                                 float (&row_sums)[3][2]) {
+  __device__ void finish_scalars(int member, const Sums& sums, float (&row_sums)[3][2]) {
     float* shared = floats(Place::kRowSums);
     device::for_lane_rows(m(), [&](int row, int half) {
       // e v has shares by halves of the values, the others by halves of the keys.
@@ -344,7 +420,7 @@ class ChunkGradients {
     for (int offset = 16; offset > 0; offset /= 2) states += __shfl_xor_sync(~0U, states, offset);
     if (device::delta_lane() == 0) floats(Place::kWarpSums)[device::delta_warp()] = states;
     __syncthreads();
-    if (threadIdx.x < 32) write_scalars(of);
+    if (threadIdx.x < 32) write_scalars(member);
   }
 
   __device__ float row_sum(int i, int row) const {
@@ -353,14 +429,15 @@ class ChunkGradients {
   }
 
   // dbeta and dg by one warp, two rows a lane: dg is the sum of da over later rows.
-  __device__ void write_scalars(const device::ChunkHead& of) {
+  __device__ void write_scalars(int member) {
+    const device::ChunkHead of = head(member);
     const int lane = device::delta_lane();
     const int row = 2 * lane;
     float of_end = row_sum(2, row) + row_sum(2, row + 1);
     for (int offset = 16; offset > 0; offset /= 2) of_end += __shfl_xor_sync(~0U, of_end, offset);
     float states = 0;
     for (int warp = 0; warp < device::kDeltaWarps; ++warp) states += floats(Place::kWarpSums)[warp];
-    const float of_last = fmaf(__expf(floats(Place::kSum)[kDeltaRows - 1]), states, of_end);
+    const float of_last = fmaf(__expf(sums_of(member)[kDeltaRows - 1]), states, of_end);
     float grads[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -377,7 +454,8 @@ class ChunkGradients {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (row + i >= rows_.num_rows) continue;
-      a_.grad_g[of.scalar(row + i)] = later[i];
+      const bool is_first = rows_.slot_before < 0 && row + i == 0;  // it decays nothing
+      a_.grad_g[of.scalar(row + i)] = is_first ? 0 : later[i];
       a_.grad_beta[of.scalar(row + i)] = row_sum(1, row + i);
     }
   }
@@ -389,19 +467,21 @@ class ChunkGradients {
   int chunk_;
   int key_head_;
   DeltaRuleChunkRows rows_;
+  float sum_ = 0;
+  float beta_ = 0;
 };
 
-template <int K>
+template <int K, int kStages>
 __global__ void __launch_bounds__(kDeltaThreads, 1)
     delta_rule_gradients_kernel(const __grid_constant__ DeltaRuleArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  ChunkGradients<K>(a, shared).run();
+  ChunkGradients<K, kStages>(a, shared).run();
 }
 
-template <int K>
+template <int K, int kStages>
 void launch_gradients(const DeltaRuleArguments& a, cudaStream_t stream) {
-  const auto kernel = delta_rule_gradients_kernel<K>;
-  constexpr int kBytes = GradientShared<K>::kBytes;
+  const auto kernel = delta_rule_gradients_kernel<K, kStages>;
+  constexpr int kBytes = GradientShared<K, kStages>::kBytes;
   PACKTRAIN_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   kernel<<<static_cast<unsigned>(a.num_chunks * a.num_key_heads), kDeltaThreads, kBytes, stream>>>(
@@ -409,12 +489,18 @@ void launch_gradients(const DeltaRuleArguments& a, cudaStream_t stream) {
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 
+template <int K>
+void launch_gradients_of(const DeltaRuleArguments& a, cudaStream_t stream) {
+  a.shared_bytes >= kDeltaRuleTwoStageBytes ? launch_gradients<K, 2>(a, stream)
+                                            : launch_gradients<K, 1>(a, stream);
+}
+
 }  // namespace
 
 void launch_delta_rule_gradients(const DeltaRuleArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  arguments.key_dim <= 64 ? launch_gradients<64>(arguments, on)
-                          : launch_gradients<128>(arguments, on);
+  arguments.key_dim <= 64 ? launch_gradients_of<64>(arguments, on)
+                          : launch_gradients_of<128>(arguments, on);
 }
 
 }  // namespace packtrain

@@ -1,8 +1,7 @@
-// Code that the recurrences over the chunks of a sequence share. A block of threads has a sequence,
-// a head and V columns of its state [K, V]. The state has float32 values in registers, and a copy
-// in bfloat16 in shared memory, which products read. With two stages, loads of the next chunk
-// overlap with the products of this one. That serves few long sequences. With one stage, several
-// blocks share a multiprocessor.
+// Code that the recurrences over the chunks of a sequence share. A block of threads has one group
+// of sequences, one head, and V columns of its state [K, V]. The state has float32 values in
+// registers, and a copy in bfloat16 in shared memory, which products read. Narrow tiles serve few
+// long sequences, because more blocks share a sequence. Wide ones read less memory.
 #pragma once
 
 #include "framework/device/cuda/check.h"
@@ -36,10 +35,11 @@ struct ChunkDecays {
   __device__ float whole() const { return __expf(last); }
 };
 
-// The sequence, head and columns of a block of threads.
+// The chunks, head and columns of a block of threads. A group has whole sequences.
 template <int V>
 struct RecurrenceBlock {
-  DeltaRuleSequence sequence;
+  int begin;
+  int end;
   int head;
   int column;
 
@@ -48,51 +48,50 @@ struct RecurrenceBlock {
     const int block = static_cast<int>(blockIdx.x);
     column = block % tiles * V;
     head = block / tiles % a.num_heads;
-    sequence = a.sequences[block / tiles / a.num_heads];
+    const int group = block / tiles / a.num_heads;
+    begin = a.group_begins[group];
+    end = a.group_begins[group + 1];
   }
 };
 
-// Runs `recurrence`, whose load(chunk, stage) starts copies and whose step(chunk, stage) computes,
-// over chunks first, first + step, ...
-template <int kStages, class Recurrence>
-__device__ void run_chunks(Recurrence& recurrence, int first, int count, int step) {
-  if constexpr (kStages == 2) {
-    recurrence.load(first, 0);
-    cp_async_commit_group();
-  }
+// Runs `recurrence` over `count` chunks: first, first + step, ... Its load() starts copies of a
+// chunk, and its step() computes. Copies of the next chunk overlap with the step of this one.
+template <class Recurrence>
+__device__ void run_chunks(Recurrence& recurrence, const DeltaRuleArguments& a, int head, int first,
+                           int count, int step) {
+  if (count == 0) return;
+  // Clamped, so that all places are in the table.
+  const auto rows_at = [&](int i) { return a.chunks[first + min(i, count - 1) * step]; };
+  DeltaRuleChunkRows rows = rows_at(0);
+  DeltaRuleChunkRows next_rows = rows_at(1);
+  ChunkDecays decays;
+  recurrence.load(ChunkHead{rows, head, a}, first, 0);
+  cp_async_commit_group();
+  decays.load(ChunkHead{rows, head, a});
   for (int i = 0; i < count; ++i) {
     const int chunk = first + i * step;
-    if constexpr (kStages == 1) {
-      __syncthreads();  // the chunk before is done
-      recurrence.load(chunk, 0);
-      cp_async_commit_group();
-    }
     cp_async_wait_group<0>();
-    __syncthreads();
-    if (kStages == 2 && i + 1 < count) {
-      recurrence.load(chunk + step, (i + 1) % 2);
+    __syncthreads();  // the copies are there, and the chunk before is done
+    const DeltaRuleChunkRows later_rows = rows_at(i + 2);
+    ChunkDecays next_decays;
+    if (i + 1 < count) {
+      recurrence.load(ChunkHead{next_rows, head, a}, chunk + step, (i + 1) % 2);
       cp_async_commit_group();
+      next_decays.load(ChunkHead{next_rows, head, a});
     }
-    recurrence.step(chunk, kStages == 2 ? i % 2 : 0);
+    recurrence.step(ChunkHead{rows, head, a}, chunk, i % 2, decays);
+    rows = next_rows;
+    next_rows = later_rows;
+    decays = next_decays;
   }
-}
-
-// Launches kernel<V, stages>: columns of 64 and one stage if that gives work to all
-// multiprocessors, else columns of 32 and two stages.
-inline bool has_many_blocks(const DeltaRuleArguments& a) {
-  constexpr std::int64_t kMultiprocessors = 132;
-  const std::int64_t blocks =
-      std::int64_t{a.num_sequences} * a.num_heads * ((a.value_dim + 63) / 64);
-  return blocks >= 2 * kMultiprocessors;
 }
 
 template <class Kernel>
-void launch_recurrence(Kernel kernel, int columns, int bytes, const DeltaRuleArguments& a,
-                       cudaStream_t stream) {
+void launch_recurrence(Kernel kernel, int bytes, const DeltaRuleArguments& a, cudaStream_t stream) {
   PACKTRAIN_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  const int tiles = (a.value_dim + columns - 1) / columns;
-  const auto blocks = static_cast<unsigned>(a.num_sequences * a.num_heads * tiles);
+  const int tiles = (a.value_dim + a.columns - 1) / a.columns;
+  const auto blocks = static_cast<unsigned>(a.num_groups * a.num_heads * tiles);
   kernel<<<blocks, kDeltaThreads, bytes, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

@@ -11,7 +11,7 @@ using device::kDeltaRows;
 using device::kDeltaThreads;
 
 // Places in shared memory, in bytes.
-template <int K, int V, int kStages, bool kBackward>
+template <int K, int V, bool kBackward>
 struct StateShared {
   using Keys = device::MatrixTile<K>;
   using Values = device::MatrixTile<V>;
@@ -24,17 +24,17 @@ struct StateShared {
   static constexpr int kQuery = kU + kValueBytes;  // this and the scores forward only
   static constexpr int kScores = kQuery + kKeyBytes;
   static constexpr int kStageBytes = kBackward ? kQuery : kScores + kDeltaRows * Scores::kRowBytes;
-  static constexpr int kState = kStages * kStageBytes;
+  static constexpr int kState = 2 * kStageBytes;
   static constexpr int kD = kState + K * Values::kRowBytes;
   static constexpr int kEndedD = kD + kValueBytes;  // exp(a_last - a) d
   static constexpr int kBytes = kEndedD + kValueBytes;
-  static_assert(kBytes <= kDeltaRuleSharedBytes);
+  static_assert(kBytes <= (V == 128 ? kDeltaRuleWideBytes : kDeltaRuleSharedBytes));
 };
 
-template <int K, int V, int kStages, bool kBackward>
+template <int K, int V, bool kBackward>
 class StateRecurrence {
  public:
-  using Place = StateShared<K, V, kStages, kBackward>;
+  using Place = StateShared<K, V, kBackward>;
 
   __device__ StateRecurrence(const DeltaRuleArguments& a, unsigned char* shared)
       : a_(a),
@@ -43,13 +43,11 @@ class StateRecurrence {
         address_(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))) {}
 
   __device__ void run() {
-    const int count = block_.sequence.num_chunks;
-    if (kBackward && count == 1) return;  // d is U
-    device::run_chunks<kStages>(*this, block_.sequence.first_chunk, count, 1);
+    device::run_chunks(*this, a_, block_.head, block_.begin, block_.end - block_.begin, 1);
   }
 
-  __device__ void load(int chunk, int stage) {
-    const device::ChunkHead of = chunk_head(chunk);
+  __device__ void load(const device::ChunkHead& of, int chunk, int stage) {
+    if (kBackward && is_alone(of)) return;
     unsigned char* to = shared_ + stage * Place::kStageBytes;
     const int present = of.rows.num_rows;
     if (of.rows.slot_before >= 0) {
@@ -74,11 +72,10 @@ class StateRecurrence {
     }
   }
 
-  __device__ void step(int chunk, int stage) {
-    const device::ChunkHead of = chunk_head(chunk);
+  __device__ void step(const device::ChunkHead& of, int /*chunk*/, int stage,
+                       const device::ChunkDecays& decays) {
+    if (kBackward && is_alone(of)) return;
     const int at = stage * Place::kStageBytes;
-    device::ChunkDecays decays;
-    decays.load(of);
     const int m = device::warp_row();
     const int n = kColumns * device::warp_half();
     write_d(of, at, decays);
@@ -110,8 +107,9 @@ class StateRecurrence {
   using Warps = device::StateWarps<K, V>;
   static constexpr int kColumns = V / 2;  // of a warp in products of 64 rows
 
-  __device__ device::ChunkHead chunk_head(int chunk) const {
-    return {a_.chunks[chunk], block_.head, a_};
+  // Backward has nothing to do for a sequence of one chunk, whose d is U.
+  __device__ static bool is_alone(const device::ChunkHead& of) {
+    return of.rows.slot_before < 0 && of.rows.slot_after < 0;
   }
 
   __device__ void write_d(const device::ChunkHead& of, int at, const device::ChunkDecays& decays) {
@@ -145,7 +143,9 @@ class StateRecurrence {
 #pragma unroll
     for (int t = 0; t < Warps::kColumns / 8; ++t) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) state_[t][e] *= decays.whole();
+      for (int e = 0; e < 4; ++e) {
+        state_[t][e] = of.rows.slot_before < 0 ? 0 : state_[t][e] * decays.whole();
+      }
     }
     device::multiply_tiles<Keys, true, Values, true>(address_ + at + Place::kKey, Warps::row(),
                                                      address_ + Place::kEndedD, Warps::column(), 0,
@@ -171,27 +171,34 @@ class StateRecurrence {
   float state_[Warps::kColumns / 8][4] = {};
 };
 
-template <int K, int V, int kStages, bool kBackward>
-__global__ void __launch_bounds__(kDeltaThreads, kStages == 1 ? 2 : 1)
+template <int K, int V, bool kBackward>
+__global__ void __launch_bounds__(kDeltaThreads, 1)
     delta_rule_states_kernel(const __grid_constant__ DeltaRuleArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  StateRecurrence<K, V, kStages, kBackward>(a, shared).run();
+  StateRecurrence<K, V, kBackward>(a, shared).run();
 }
 
-template <int K, bool kBackward>
+template <int K, int V>
 void launch_states(const DeltaRuleArguments& a, cudaStream_t stream) {
-  if (device::has_many_blocks(a)) {
-    device::launch_recurrence(delta_rule_states_kernel<K, 64, 1, kBackward>, 64,
-                              StateShared<K, 64, 1, kBackward>::kBytes, a, stream);
+  if (a.grad_output == nullptr) {
+    device::launch_recurrence(delta_rule_states_kernel<K, V, false>,
+                              StateShared<K, V, false>::kBytes, a, stream);
   } else {
-    device::launch_recurrence(delta_rule_states_kernel<K, 32, 2, kBackward>, 32,
-                              StateShared<K, 32, 2, kBackward>::kBytes, a, stream);
+    device::launch_recurrence(delta_rule_states_kernel<K, V, true>, StateShared<K, V, true>::kBytes,
+                              a, stream);
   }
 }
 
 template <int K>
 void launch_states_of(const DeltaRuleArguments& a, cudaStream_t stream) {
-  a.grad_output == nullptr ? launch_states<K, false>(a, stream) : launch_states<K, true>(a, stream);
+  switch (a.columns) {
+    case 32:
+      return launch_states<K, 32>(a, stream);
+    case 64:
+      return launch_states<K, 64>(a, stream);
+    default:
+      return launch_states<K, 128>(a, stream);
+  }
 }
 
 }  // namespace
