@@ -6,8 +6,19 @@ namespace packtrain {
 
 ModelParameters::ModelParameters(const UnitTable& table, const SlotTable& slots,
                                  const ShardRanks& ranks, ShardedStorage& storage,
-                                 ShardingStreams& streams)
-    : table_(table), slots_(slots), ranks_(ranks), storage_(storage), streams_(streams) {}
+                                 ShardingStreams& streams, Device& device)
+    : table_(table),
+      slots_(slots),
+      ranks_(ranks),
+      storage_(storage),
+      streams_(streams),
+      device_(device) {}
+
+std::unique_ptr<MatrixExchange> ModelParameters::make_matrix_exchange(
+    const IsOrthogonalised& choose, at::ScalarType type) {
+  const auto matrices = place_matrices(table_, choose, ranks_.mesh().data_parallel_size());
+  return std::make_unique<MatrixExchange>(table_, matrices, ranks_, streams_, device_, type);
+}
 
 void ModelParameters::weights_changed() {
   streams_.compute->run([this](StreamHandle) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "parallel/sharding/matrix_exchange.h"
 #include "parallel/sharding/owned_state.h"
 #include "parallel/sharding/replicated_state.h"
 #include "parallel/sharding/schedule.h"
@@ -18,7 +20,7 @@ class ModelParameters {
  public:
   // The arguments outlive it.
   ModelParameters(const UnitTable& table, const SlotTable& slots, const ShardRanks& ranks,
-                  ShardedStorage& storage, ShardingStreams& streams);
+                  ShardedStorage& storage, ShardingStreams& streams, Device& device);
 
   std::vector<ShardView> shards() const { return storage_.owned().shard_views(); }
   FlatState& state() { return storage_.owned().flat(); }
@@ -48,6 +50,11 @@ class ModelParameters {
   // state, to all others. So only one replica reads files. Blocks the host.
   void broadcast_first_replica();
 
+  // Collective. Brings the chosen matrices of ShardedModel::gradient(), or of a buffer like it, to
+  // one rank each. `type`: of the elements that ranks send. The model outlives it.
+  std::unique_ptr<MatrixExchange> make_matrix_exchange(const IsOrthogonalised& choose,
+                                                       at::ScalarType type);
+
   const WeightScales& scales() const { return storage_.scales(); }
 
   // Bytes of communication memory, which the device's allocator does not count.
@@ -62,6 +69,7 @@ class ModelParameters {
   const ShardRanks& ranks_;
   ShardedStorage& storage_;
   ShardingStreams& streams_;
+  Device& device_;
 };
 
 }  // namespace packtrain

@@ -31,25 +31,18 @@ ShardingStreams make_streams(Device& device, int num_events, Stream* compute) {
 ShardedModel::ShardedModel(std::vector<std::unique_ptr<Block>> blocks, Device& device,
                            ShardingCommunicators communicators, const ShardingOptions& options)
     : blocks_(std::move(blocks)),
-      device_(device),
       ranks_(std::move(communicators)),
       table_(make_unit_table(blocks_, ranks_.mesh().shard.size)),
       slots_(make_slot_table(table_, slot_options(options, ranks_.mesh()))),
       storage_(std::make_unique<ShardedStorage>(table_, slots_, device, ranks_.gather(),
                                                 ranks_.reduce(), options)),
-      parameters_(table_, slots_, ranks_, *storage_, streams_),
+      parameters_(table_, slots_, ranks_, *storage_, streams_, device),
       executor_({blocks_, ranks_, table_, slots_, *storage_, streams_, operator_options_, device},
                 options),
       streams_(make_streams(device, slots_.num_events(), options.compute)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   begin_step(/*num_micro_batches=*/1);
   if (options.self_test) test_collectives({*storage_, table_, slots_, ranks_, streams_});
-}
-
-std::unique_ptr<MatrixExchange> ShardedModel::make_matrix_exchange(const IsOrthogonalised& choose,
-                                                                   at::ScalarType type) {
-  const auto matrices = place_matrices(table_, choose, ranks_.mesh().data_parallel_size());
-  return std::make_unique<MatrixExchange>(table_, matrices, ranks_, streams_, device_, type);
 }
 
 ShardedModel::~ShardedModel() {

@@ -15,7 +15,6 @@
 
 #include "framework/device/device.h"
 #include "models/block/block.h"
-#include "parallel/sharding/matrix_exchange.h"
 #include "parallel/sharding/model_parameters.h"
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/schedule_executor.h"
@@ -87,10 +86,6 @@ class ShardedModel {
   const UnitTable& units() const { return table_; }
   const SlotTable& slots() const { return slots_; }
   Stream& compute() { return *streams_.compute; }
-  // Collective. Brings the chosen matrices of gradient(), or of a buffer like it, to one rank each.
-  // `type`: of the elements that ranks send. The model outlives it.
-  std::unique_ptr<MatrixExchange> make_matrix_exchange(const IsOrthogonalised& choose,
-                                                       at::ScalarType type);
   // Between steps.
   OperatorOptions& operator_options() { return operator_options_; }
 
@@ -100,7 +95,6 @@ class ShardedModel {
   const Schedule& cached_schedule(std::size_t num_micro_batches, bool training);
 
   std::vector<std::unique_ptr<Block>> blocks_;
-  Device& device_;
   OperatorOptions operator_options_;
   ShardRanks ranks_;
   UnitTable table_;

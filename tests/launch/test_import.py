@@ -114,6 +114,11 @@ def test_8_bit_products_under_an_adapter_are_those_of_frozen_weights(tmp_path):
     assert "weight_gradient" not in result["settings"]["precision"]
 
 
+def test_muon_is_muon(tmp_path):
+    result = listed(axolotl(tmp_path, "optimizer: muon\n"), cwd=tmp_path)
+    assert result["settings"]["optimizer"]["name"] == "muon"
+
+
 def test_with_packing_a_step_has_the_tokens_of_its_packed_sequences(tmp_path):
     file = axolotl(tmp_path, "micro_batch_size: 2\nsequence_len: 512\nsample_packing: true\n")
     result = listed(file, "--ranks", 4, cwd=tmp_path)["settings"]

@@ -90,16 +90,7 @@ AdamWArguments make_arguments(const AdamWTensors& tensors, const AdamWOptions& o
     arguments.amax =
         reinterpret_cast<std::uint32_t*>(tensors.amax.mutable_data_ptr<std::int32_t>());
   }
-  const auto step = static_cast<double>(options.step);
-  arguments.beta1 = static_cast<float>(options.beta1);
-  arguments.one_minus_beta1 = static_cast<float>(1 - options.beta1);
-  arguments.beta2 = static_cast<float>(options.beta2);
-  arguments.one_minus_beta2 = static_cast<float>(1 - options.beta2);
-  arguments.step_size =
-      static_cast<float>(options.learning_rate / (1 - std::pow(options.beta1, step)));
-  arguments.inverse_root_bias2 =
-      static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
-  arguments.epsilon = static_cast<float>(options.epsilon);
+  static_cast<AdamWScalars&>(arguments) = adamw_scalars(options);
   arguments.seed = options.seed;
   arguments.step = static_cast<std::uint64_t>(options.step);
   return arguments;
@@ -127,6 +118,20 @@ float decay_factor(const AdamWOptions& options, OptimizerGroup group) {
 }
 
 }  // namespace
+
+AdamWScalars adamw_scalars(const AdamWOptions& options) {
+  AdamWScalars scalars;
+  const auto step = static_cast<double>(options.step);
+  scalars.beta1 = static_cast<float>(options.beta1);
+  scalars.one_minus_beta1 = static_cast<float>(1 - options.beta1);
+  scalars.beta2 = static_cast<float>(options.beta2);
+  scalars.one_minus_beta2 = static_cast<float>(1 - options.beta2);
+  scalars.step_size =
+      static_cast<float>(options.learning_rate / (1 - std::pow(options.beta1, step)));
+  scalars.inverse_root_bias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
+  scalars.epsilon = static_cast<float>(options.epsilon);
+  return scalars;
+}
 
 std::vector<OptimizerStateSpec> adamw_state(at::ScalarType moments) {
   return {{.name = kExpAvg, .dtype = moments}, {.name = kExpAvgSq, .dtype = moments}};

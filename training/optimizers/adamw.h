@@ -20,6 +20,7 @@
 
 #include "models/block/block.h"
 #include "parallel/sharding/optimizer_state.h"
+#include "training/optimizers/adamw_arguments.h"
 #include "training/optimizers/optimizer.h"
 
 namespace packtrain {
@@ -59,6 +60,9 @@ struct AdamWTensors {
 // Throws Error(kInternal) for tensors or ranges that do not fit.
 void adamw(const AdamWTensors& tensors, std::span<const ShardRange> ranges,
            const AdamWOptions& options, const at::Tensor& clip_factor, const at::Tensor& skip);
+
+// Returns the scalars of a step.
+AdamWScalars adamw_scalars(const AdamWOptions& options);
 
 std::unique_ptr<Optimizer> make_adamw(const OptimizerSection& options, std::uint64_t seed);
 

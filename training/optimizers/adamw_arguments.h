@@ -8,7 +8,18 @@
 
 namespace packtrain {
 
-struct AdamWArguments : UpdatePieces {
+// Scalars of the formula (adamw.h).
+struct AdamWScalars {
+  float beta1 = 0;
+  float one_minus_beta1 = 0;  // rounded from the exact difference
+  float beta2 = 0;
+  float one_minus_beta2 = 0;
+  float step_size = 0;           // lr / (1 - b1^t)
+  float inverse_root_bias2 = 1;  // 1 / sqrt(1 - b2^t)
+  float epsilon = 0;
+};
+
+struct AdamWArguments : UpdatePieces, AdamWScalars {
   float* master = nullptr;
   const void* grad = nullptr;
   void* exp_avg = nullptr;
@@ -19,14 +30,6 @@ struct AdamWArguments : UpdatePieces {
   DataType moments_dtype = DataType::kFloat32;
   const float* clip_factor = nullptr;
   const std::uint8_t* skip = nullptr;
-
-  float beta1 = 0;
-  float one_minus_beta1 = 0;  // rounded from the exact difference
-  float beta2 = 0;
-  float one_minus_beta2 = 0;
-  float step_size = 0;           // lr / (1 - b1^t)
-  float inverse_root_bias2 = 1;  // 1 / sqrt(1 - b2^t)
-  float epsilon = 0;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
 };

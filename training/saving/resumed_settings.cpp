@@ -15,6 +15,7 @@
 #include "framework/core/logging.h"
 #include "models/decoder/decoder.h"
 #include "models/families/family.h"
+#include "training/saving/resumed_keys.h"
 #include "training/steps/learning_rate.h"
 
 namespace packtrain {
@@ -22,68 +23,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Values = std::map<std::string, Json>;  // by "section.key"
-
-// Keys in addition to those of plan_settings().
-constexpr std::array kKeysFixedOnResume = {
-    "model.frozen",
-    "model.base",
-    "model.resize_vocabulary",
-    "model.dropout",
-    "adapter.kind",
-    "adapter.name",
-    "adapter.rank",
-    "adapter.alpha",
-    "adapter.use_rslora",
-    "adapter.use_dora",
-    "adapter.targets",
-    "adapter.exclude",
-    "adapter.layers_to_transform",
-    "adapter.rank_pattern",
-    "adapter.alpha_pattern",
-    "adapter.dropout",
-    "adapter.save",
-    "adapters",
-    "objective.kind",
-    "objective.beta",
-    "objective.label_smoothing",
-    "objective.length_normalize",
-    "objective.target_margin",
-    "objective.margin_scale",
-    "objective.next_token_weight",
-    "objective.desirable_weight",
-    "objective.undesirable_weight",
-    "objective.reference",
-    "objective.reference_path",
-    "objective.policy_loss",
-    "objective.ratio",
-    "objective.clip_low",
-    "objective.clip_high",
-    "batch.cross_example_attention",
-    "batch.share_prefixes",
-    "batch.normalize",
-    "optimizer.name",
-    "optimizer.learning_rate",
-    "optimizer.betas",
-    "optimizer.momentum",
-    "optimizer.epsilon",
-    "optimizer.weight_decay",
-    "optimizer.decay_norms_and_biases",
-    "optimizer.max_grad_norm",
-    "optimizer.moments",
-    "optimizer.groups",
-    "schedule.name",
-    "schedule.warmup_ratio",
-    "schedule.warmup_steps",
-    "schedule.min_ratio",
-    "schedule.decay_ratio",
-    "schedule.decay_steps",
-    "schedule.decay_shape",
-    "precision.compute",
-    "precision.reduce",
-    "precision.linear",
-    "precision.weight_gradient",
-    "precision.keep_bf16",
-};
 
 Values values_of(const std::string& yaml, const std::string& where) {
   Values values;

@@ -45,7 +45,7 @@ void OptimizerStep::make_exchange() {
   }
   if (!is_needed) return;
   const bool on_gpu = model_.parameters().state().master.is_cuda();
-  matrices_ = model_.make_matrix_exchange(
+  matrices_ = model_.parameters().make_matrix_exchange(
       [this](const ParameterSpec& parameter) { return is_orthogonalised(parameter); },
       exchanged_type(on_gpu));
 }

@@ -14,6 +14,7 @@
 #include "parallel/communicators/nccl/nccl_handle.h"
 #include "parallel/communicators/nccl/path_agreement.h"
 #include "parallel/communicators/nccl/rank_sum.h"
+#include "parallel/communicators/nccl/words.h"
 
 namespace packtrain {
 namespace {
@@ -68,31 +69,6 @@ ncclConfig_t config_of(const CommunicatorOptions& options) {
   return config;
 }
 
-// A stream and a few words of device memory, for what ranks agree on through the host.
-class Words {
- public:
-  static constexpr std::size_t kNum = 8;
-
-  Words() {
-    PACKTRAIN_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    PACKTRAIN_CUDA_CHECK(cudaMalloc(&data_, kNum * sizeof(std::int64_t)));
-    PACKTRAIN_CUDA_CHECK(cudaMemset(data_, 0, kNum * sizeof(std::int64_t)));
-  }
-  ~Words() {
-    cudaFree(data_);
-    cudaStreamDestroy(stream_);
-  }
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
-
-  cudaStream_t stream() const { return stream_; }
-  void* data() const { return data_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-  void* data_ = nullptr;
-};
-
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(ncclComm_t comm, const CommunicatorOptions& options)
@@ -111,12 +87,12 @@ class NcclCommunicator final : public Communicator {
                   void* stream) override;
   void reduce_scatter(void* send, void* receive, std::size_t count, DataType type,
                       void* stream) override;
-  void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
-                  std::span<const std::size_t> receive_counts, DataType type,
-                  void* stream) override;
   void all_reduce(void* buffer, std::size_t count, DataType type, ReduceOp op,
                   void* stream) override;
   void broadcast(void* buffer, std::size_t bytes, int root, void* stream) override;
+  void all_to_all(const void* send, std::span<const std::size_t> send_counts, void* receive,
+                  std::span<const std::size_t> receive_counts, DataType type,
+                  void* stream) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   CommunicatorMemory allocate(std::size_t bytes) override;

@@ -105,7 +105,8 @@ TEST(MatrixExchange, TheOwnerSeesWholeMatricesAndEachRankGetsItsElementsBack) {
   for (const int layers : {1, 7}) {
     for (const int shard_size : shard_sizes()) {
       ExchangeHarness harness({.num_layers = layers, .hidden = kHidden, .bias = true}, shard_size);
-      const auto exchange = harness.model().make_matrix_exchange(is_matrix, at::kFloat);
+      const auto exchange =
+          harness.model().parameters().make_matrix_exchange(is_matrix, at::kFloat);
       for (int repeat = 0; repeat < 3; ++repeat) {
         const at::Tensor flat = harness.filled();
         exchange->run(flat, add_sums);
@@ -121,7 +122,7 @@ TEST(MatrixExchange, TheOwnerSeesWholeMatricesAndEachRankGetsItsElementsBack) {
 TEST(MatrixExchange, AUnitMayBeReadWhenTheExchangeOfItIsWaitedFor) {
   const at::NoGradGuard no_grad;
   ExchangeHarness harness({.num_layers = 6, .hidden = kHidden}, world->size());
-  const auto exchange = harness.model().make_matrix_exchange(is_matrix, at::kFloat);
+  const auto exchange = harness.model().parameters().make_matrix_exchange(is_matrix, at::kFloat);
   const at::Tensor flat = harness.filled();
   at::Tensor seen = at::zeros({flat.numel()}, flat.options());
   exchange->run(flat, add_sums);
@@ -139,7 +140,7 @@ TEST(MatrixExchange, FrozenMatricesTakeNoPart) {
   const at::NoGradGuard no_grad;
   ExchangeHarness harness({.num_layers = 4, .hidden = kHidden, .frozen_layers = {0, 2}},
                           world->size());
-  const auto exchange = harness.model().make_matrix_exchange(is_matrix, at::kFloat);
+  const auto exchange = harness.model().parameters().make_matrix_exchange(is_matrix, at::kFloat);
   const at::Tensor flat = harness.filled();
   int num_matrices = 0;
   exchange->run(flat, [&](const at::Tensor& matrices) {
@@ -157,7 +158,7 @@ TEST(MatrixExchange, CollectivesOfALaterStepMayFollow) {
   const ToyOptions toy{.num_layers = 4, .hidden = 8};
   const Reference reference = run_by_hand(toy, world->size(), 1);
   Harness harness(toy, {.gather_slots = 2}, /*delay_us=*/200);
-  const auto exchange = harness.model().make_matrix_exchange(is_matrix, at::kFloat);
+  const auto exchange = harness.model().parameters().make_matrix_exchange(is_matrix, at::kFloat);
   const Schedule schedule =
       make_schedule(harness.model().units(), harness.model().slots(), {1, true});
   for (int repeat = 0; repeat < 3; ++repeat) {

@@ -1,6 +1,7 @@
 // Muon's two passes and Lion over a flat shard, against their formulas in float64.
 #include "training/optimizers/moment_update.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros.h>

@@ -1,6 +1,7 @@
 // Newton-Schulz against the same iterations in float64, one matrix after another.
 #include "training/optimizers/newton_schulz.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_svdvals.h>

@@ -13,17 +13,16 @@ class NamedBlock final : public Block {
  public:
   explicit NamedBlock(std::vector<ParameterSpec> parameters) : parameters_(std::move(parameters)) {}
 
+  BlockOutput forward(std::span<const Parameter>, const BlockContext&,
+                      const at::Tensor&) const override {
+    return {};
+  }
+  at::Tensor backward(std::span<const Parameter>, const BlockContext&, std::unique_ptr<Tape>,
+                      const at::Tensor&) const override {
+    return {};
+  }
   const std::string& name() const override { return name_; }
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
-  BlockOutput forward(std::span<const Parameter> /*parameters*/, const BlockContext& /*context*/,
-                      const at::Tensor& /*x*/) const override {
-    return {};
-  }
-  at::Tensor backward(std::span<const Parameter> /*parameters*/, const BlockContext& /*context*/,
-                      std::unique_ptr<Tape> /*tape*/,
-                      const at::Tensor& /*grad_output*/) const override {
-    return {};
-  }
 
  private:
   std::string name_ = "block";

@@ -94,50 +94,6 @@ TEST_F(OptimizerStepTest, PassesEveryCombinationOfRequestsOn) {
   }
 }
 
-// The matrices of layers 0 and 2 have the settings of the section, those of 1 and 3 of its group.
-class StepOfGroups : public OptimizerStepTest {
- protected:
-  StepOfGroups()
-      : two_(test::make_toy_blocks({.num_layers = 4, .num_optimizers = 2}), *device_,
-             {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
-             {.optimizer_state = adamw_state(at::kFloat)}) {
-    for (const ShardView& shard : two_.parameters().shards()) shard.weight.fill_(0.5);
-    options_.learning_rate = 0.5;
-    options_.weight_decay = 0;
-    options_.max_grad_norm = 0;
-  }
-
-  void step(double gradient) {
-    two_.gradient().fill_(gradient);
-    OptimizerStep step(two_, std::span(&options_, 1), /*seed=*/0);
-    step.run(at::full({}, 1.0, at::kFloat), kUpdates, 1, {}, outcome_);
-  }
-
-  // How far the step moved the matrix of a layer.
-  double moved(const std::string& layer) {
-    for (const ShardView& shard : two_.parameters().shards()) {
-      if (shard.parameter == layer + ".weight") return shard.weight[0].item<double>() - 0.5;
-    }
-    return 0;
-  }
-
-  ShardedModel two_;
-};
-
-TEST_F(StepOfGroups, TheRateOfAGroupFollowsTheScheduleOfTheStep) {
-  options_.groups = {{.match = "*", .learning_rate = 1.0}};
-  step(1.0);
-  EXPECT_NEAR(moved("layer0"), -0.1, 1e-6);
-  EXPECT_NEAR(moved("layer1"), -0.2, 1e-6);
-}
-
-TEST_F(StepOfGroups, AGroupHasItsOwnDecay) {
-  options_.groups = {{.match = "*", .weight_decay = 0.5}};
-  step(0.0);
-  EXPECT_EQ(moved("layer2"), 0);
-  EXPECT_NEAR(moved("layer3"), -0.5 * 0.1 * 0.5, 1e-6);
-}
-
 // Layers 0 and 2 are of the first adapter with the first and last vector, 1 and 3 of the second.
 class StepOfSeveralAdapters : public OptimizerStepTest {
  protected:

@@ -49,7 +49,9 @@ def convert_optimizer(c: Conversion, d: Dialect):
     name = keys.text(d.optimizer)
     if name is None:
         return
-    if "adamw" not in name:
+    if name == "muon":
+        c.write("optimizer.name", "muon", d.optimizer)
+    elif "adamw" not in name:
         c.leave(d.optimizer, f"{name} does not exist here: AdamW is used, whose best learning rate is another")
     elif any(bits in name for bits in EIGHT_BIT):
         c.write("optimizer.name", "adamw", d.optimizer,
