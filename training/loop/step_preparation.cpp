@@ -103,13 +103,12 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
       !StepDetails(*inputs.stores.all, decoder).by_source() && !slices_rows(decoder) &&
       config.run.trace_steps == 0;
   if (!possible && config.run.cuda_graphs == CudaGraphs::kOn) {
-    throw Error(
-        ErrorCategory::kConfig,
-        "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
-        "(bf16, not deterministic), on Hopper where the model has experts, one source of "
-        "data, objective.kind: next_token, without dropout of several adapters, memory.offload, "
-        "metrics.example_losses and run.trace_steps",
-        "Set run.cuda_graphs to auto, or change what is in the way.");
+    throw Error(ErrorCategory::kConfig,
+                "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
+                "(bf16, not deterministic), on Hopper where the model has experts, one source of "
+                "data, objective.kind: next_token, without a gated delta rule, dropout of several "
+                "adapters, memory.offload, metrics.example_losses and run.trace_steps",
+                "Set run.cuda_graphs to auto, or change what is in the way.");
   }
   return possible;
 }

@@ -27,7 +27,7 @@ bool should_use_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int
 
 // True when a graph can hold a step of this model. A graph cannot wait for values that the host
 // reads. Products of experts do that if `has_grouped_kernels` is false
-// (ops/experts/grouped_matmul.h).
+// (ops/experts/grouped_matmul.h). The gated delta rule reads the sequences of a batch there.
 bool graphs_support(const DecoderConfig& decoder, bool has_grouped_kernels);
 
 class StepGraphs {

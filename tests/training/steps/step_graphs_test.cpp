@@ -211,5 +211,11 @@ TEST(StepGraphs, AreNotForExpertsWhoseProductsReadSizesOnTheHost) {
   EXPECT_TRUE(graphs_support(config, /*has_grouped_kernels=*/true));
 }
 
+TEST(StepGraphs, AreNotForDeltaRulesWhoseSequencesTheHostDivides) {
+  DecoderConfig config = small_decoder();
+  config.layers = {{}, {.delta_net = true}};
+  EXPECT_FALSE(graphs_support(config, /*has_grouped_kernels=*/true));
+}
+
 }  // namespace
 }  // namespace packtrain
