@@ -1,3 +1,4 @@
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -6,6 +7,7 @@
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/linear_cross_entropy/linear_loss.h"
+#include "models/ops/linear_cross_entropy/sample_labels.h"
 
 namespace packtrain {
 namespace {
@@ -87,6 +89,19 @@ void add_cross_entropy(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64
        }});
 }
 
+void add_sample_labels(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t vocab_size) {
+  benchmarks.push_back({.name = "sample_labels",
+                        .shape = shape_text({tokens, vocab_size}),
+                        .bytes = 2.0 * static_cast<double>(tokens * vocab_size),
+                        .make = [=] {
+                          return Call(
+                              [seeds = at::arange(tokens, on_gpu(at::kLong)),
+                               logits = random_numbers({tokens, vocab_size}, at::kBFloat16)] {
+                                sample_labels(logits, seeds, {});
+                              });
+                        }});
+}
+
 }  // namespace
 
 void add_heads(OpBenchmarks& benchmarks) {
@@ -98,6 +113,7 @@ void add_heads(OpBenchmarks& benchmarks) {
   add_cross_entropy(benchmarks, 4096, 151936);
   add_cross_entropy(benchmarks, 2048, 201088);
   add_cross_entropy(benchmarks, 2048, 256000);
+  add_sample_labels(benchmarks, 4096, 128256);
 }
 
 }  // namespace packtrain

@@ -18,6 +18,7 @@
 #include "models/ops/linear/own_rows.h"
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/linear_cross_entropy/greedy.h"
+#include "models/ops/linear_cross_entropy/sample_labels.h"
 #include "models/ops/matmul/matmul.h"
 #include "models/ops/nf4/nf4.h"
 #include "models/ops/qk_norm/qk_norm.h"
@@ -221,6 +222,11 @@ void cross_entropy_cuda(const at::Tensor& /*logits*/, const CrossEntropyTargets&
 void greedy_labels_cuda(const at::Tensor& /*logits*/, const at::Tensor& /*labels*/,
                         const at::Tensor& /*greedy*/) {
   throw_cuda_not_built("greedy_labels");
+}
+
+void sample_labels_cuda(const at::Tensor& /*logits*/, const at::Tensor& /*row_seeds*/,
+                        const CrossEntropyOptions& /*options*/, const at::Tensor& /*labels*/) {
+  throw_cuda_not_built("sample_labels");
 }
 
 void gemm_cuda(const at::Tensor& /*out*/, const at::Tensor& /*left*/, const at::Tensor& /*right*/,

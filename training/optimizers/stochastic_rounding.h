@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "training/optimizers/philox.h"
+#include "framework/core/philox.h"
 
 namespace packtrain {
 
