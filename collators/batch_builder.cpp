@@ -27,6 +27,7 @@ struct Shape {
   std::size_t num_loss_sources = 0;   // num_loss_tokens, or 0
   std::size_t num_token_weights = 0;  // num_loss_tokens, or 0
   std::size_t num_row_seeds = 0;      // num_rows, or 0
+  std::size_t num_sample_seeds = 0;   // num_loss_tokens, or 0
   std::size_t num_pieces = 0;
   std::size_t num_adapter_rows = 0;  // adapters and 1, or 0
   GroupShape groups = {};
@@ -52,6 +53,7 @@ Shape shape_of(std::span<const PieceView> views, std::span<const SegmentRun> seg
   }
   shape.num_rows = static_cast<std::size_t>(rows);
   shape.num_row_seeds = options.row_seeds ? shape.num_rows : 0;
+  shape.num_sample_seeds = options.sample_seeds ? shape.num_loss_tokens : 0;
   shape.num_adapter_rows = num_parts == 0 ? 0 : num_parts + 1;
   if (rows > used) ++shape.num_segments;
   return shape;
@@ -87,6 +89,7 @@ std::size_t lay_out(PackedBatch& batch, const Shape& shape, std::span<std::byte>
   layout.place(batch.loss_source, shape.num_loss_sources);
   layout.place(batch.token_weight, shape.num_token_weights);
   layout.place(batch.row_seeds, shape.num_row_seeds);
+  layout.place(batch.sample_seeds, shape.num_sample_seeds);
   layout.place(batch.examples, 2 * shape.num_pieces);
   layout.place(batch.adapter_rows, shape.num_adapter_rows);
   layout.place(batch.adapter_loss_rows, shape.num_adapter_rows);
@@ -279,6 +282,9 @@ PackedBatch build_batch(const TokenStore& store, const MicroBatch& pieces,
   check_ids(store, pieces, batch);
   if (options.row_seeds) {
     fill_row_seeds(pieces, normalization.parts, *options.row_seeds, batch);
+  }
+  if (options.sample_seeds) {
+    fill_sample_seeds(pieces, normalization.parts, *options.sample_seeds, batch);
   }
   fill_adapter_rows(pieces, normalization.parts, batch);
   fill_groups(store, pieces, normalization, options, batch);

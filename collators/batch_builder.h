@@ -55,6 +55,8 @@ struct CollatorOptions {
   bool sources = false;             // fill PackedBatch::loss_source
   // Random bits of the step, for PackedBatch::row_seeds. Nothing: none.
   std::optional<CounterRandom> row_seeds = std::nullopt;
+  // The same for PackedBatch::sample_seeds.
+  std::optional<CounterRandom> sample_seeds = std::nullopt;
   // Label sums of the store, shared by all batches that receive this pointer. Null: each batch
   // computes its own sums.
   LabelWeights* label_weights = nullptr;

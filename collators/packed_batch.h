@@ -40,6 +40,9 @@ struct PackedBatch {
   // [num_tokens] random bits of (seed, step, example, position in the example), or empty. The masks
   // of dropout are made of them, so that they do not depend on the packing. Padding has 0.
   std::span<std::int32_t> row_seeds;
+  // [num_loss_tokens] random bits of (seed, step, example, position in the example), or empty.
+  // Labels are sampled with them (models/ops/linear_cross_entropy/sample_labels.h).
+  std::span<std::int64_t> sample_seeds;
   std::span<std::int32_t> examples;  // [2, pieces] first row and end row of each piece
   // Where several adapters are trained together: [adapters + 1] the first row of each, and the
   // first of its supervised rows in loss_index. The last ones are the ends. Else empty.

@@ -1,4 +1,4 @@
-// Random bits of each row, for masks of dropout.
+// Random bits of each row, for masks of dropout and for sampled labels.
 #pragma once
 
 #include <span>
@@ -13,5 +13,9 @@ namespace packtrain {
 // truncated or split, and whether other adapters are trained.
 void fill_row_seeds(const MicroBatch& pieces, std::span<const StepPart> parts,
                     const CounterRandom& random, PackedBatch& batch);
+
+// Fills sample_seeds with 64 bits for each supervised row, by the same counters.
+void fill_sample_seeds(const MicroBatch& pieces, std::span<const StepPart> parts,
+                       const CounterRandom& random, PackedBatch& batch);
 
 }  // namespace packtrain

@@ -76,6 +76,9 @@ struct DeviceBatch {
   // int32 [T] random bits of each row for masks of dropout (collators/packed_batch.h). Undefined:
   // no dropout.
   at::Tensor row_seeds;
+  // int64 [N] random bits of each supervised row (collators/packed_batch.h). When defined, the head
+  // replaces loss_labels by labels that it samples from its own distribution (sample_labels.h).
+  at::Tensor sample_seeds;
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
   // When defined, bool [N]: the head also writes whether each supervised row's label is greedy. The

@@ -18,6 +18,7 @@
 #include "models/ops/linear_cross_entropy/cross_entropy.h"
 #include "models/ops/linear_cross_entropy/greedy.h"
 #include "models/ops/linear_cross_entropy/linear_loss.h"
+#include "models/ops/linear_cross_entropy/sample_labels.h"
 
 namespace packtrain {
 namespace {
@@ -67,11 +68,13 @@ void write_row_losses(const LogitsChunk& chunk, const DeviceBatch& batch,
   const auto of_chunk = [&](const at::Tensor& rows) {
     return rows.narrow(0, chunk.begin, chunk.logits.size(0));
   };
+  const CrossEntropyOptions options{.soft_cap = soft_cap};
+  const at::Tensor labels = batch.sample_seeds.defined()
+                                ? sample_labels(chunk.logits, of_chunk(batch.sample_seeds), options)
+                                : of_chunk(batch.loss_labels);
   cross_entropy(chunk.logits,
-                {.labels = of_chunk(batch.loss_labels),
-                 .weights = chunk.weights,
-                 .row_losses = of_chunk(row_losses)},
-                {.soft_cap = soft_cap});
+                {.labels = labels, .weights = chunk.weights, .row_losses = of_chunk(row_losses)},
+                options);
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ DeviceBatch upload(const PackedBatch& batch, const Device& device) {
   result.groups = group_rows(batch, views);
   if (!batch.token_weight.empty()) result.token_weight = views.of(batch.token_weight, at::kFloat);
   if (!batch.row_seeds.empty()) result.row_seeds = views.of(batch.row_seeds, at::kInt);
+  if (!batch.sample_seeds.empty()) result.sample_seeds = views.of(batch.sample_seeds, at::kLong);
   if (!batch.loss_source.empty()) result.loss_source = views.of(batch.loss_source, at::kInt);
   return result;
 }
