@@ -14,6 +14,7 @@
 #include "samplers/epochs.h"
 #include "samplers/group_selection.h"
 #include "samplers/step_counts.h"
+#include "samplers/step_share.h"
 #include "samplers/strategies/strategy.h"
 
 namespace packtrain {
@@ -250,6 +251,21 @@ StepPlan Planner::plan(std::int64_t step) const {
   const StepPieces own = pieces(step);
   static_cast<StepCounts&>(plan) = counts(own);
   plan.ranks = state_->strategy.assign(own, state_->options_of(step));
+  return plan;
+}
+
+// The packs of a plan file are the micro-batches of a whole step.
+StepPlan Planner::plan_share(std::int64_t step, double share, const CounterRandom& random) const {
+  const Strategy strategy = state_->options.strategy;
+  const bool has_file = traits_of(strategy).has_plan_file;
+  const StepPieces own = share_of(pieces(step), share, random);
+  StepPlan plan;
+  plan.step = step;
+  plan.epoch = position(step).epoch;
+  static_cast<StepCounts&>(plan) = share_counts(state_->selection, state_->counter, own);
+  if (plan.num_loss_tokens == 0 || plan.loss_token_weight <= 0) return plan;
+  plan.ranks = find_strategy(has_file ? Strategy::kBalanced : strategy)
+                   .assign(own, state_->options_of(step));
   return plan;
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "framework/core/random.h"
 #include "framework/data/example_counts.h"
 #include "samplers/batches/epoch_batches.h"
 #include "samplers/epochs.h"
@@ -91,6 +92,10 @@ class Planner {
   // The plan of a global step. Its examples do not depend on the number of ranks; padding,
   // padding_free and balanced have equal examples. Thread-safe.
   StepPlan plan(std::int64_t step) const;
+  // The plan of a share of the step's units (step_share.h), which `random` chooses. Its ranks are
+  // balanced as those of a step, and it has the same examples on any number of ranks. It has no
+  // ranks where the share has no labels. Thread-safe. Not for joined plans.
+  StepPlan plan_share(std::int64_t step, double share, const CounterRandom& random) const;
   // Makes the cached part of an epoch, so that its first step does not wait for it. Thread-safe.
   void prepare_epoch(std::int64_t epoch) const;
   // True when the epoch is prepared and still cached. Thread-safe; never waits.
