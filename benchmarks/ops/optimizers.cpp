@@ -7,6 +7,8 @@
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/gradient_norm/gradient_norm.h"
 #include "training/optimizers/adamw.h"
+#include "training/optimizers/sophia.h"
+#include "training/optimizers/unclipped.h"
 
 namespace packtrain {
 namespace {
@@ -74,6 +76,34 @@ void add_adamw_amax(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::in
        }});
 }
 
+// The update reads the Hessian estimate and does not write it. `hessian`: the update of that alone.
+void add_sophia(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel,
+                bool hessian) {
+  const auto grad_bytes = static_cast<double>(at::elementSize(dtypes.grad));
+  const auto state_bytes = static_cast<double>(at::elementSize(dtypes.moments));
+  const double bytes =
+      hessian ? grad_bytes + 2 * state_bytes : bytes_an_element(dtypes) - state_bytes;
+  benchmarks.push_back(
+      {.name = dtypes.name,
+       .shape = shape_text({numel}),
+       .bytes = bytes * static_cast<double>(numel),
+       .make = [=] {
+         const AdamWTensors like = make_tensors(dtypes, numel);
+         SophiaTensors tensors{like.master, like.grad, like.exp_avg, like.exp_avg_sq, like.weight};
+         tensors.num_unclipped = at::zeros({kUnclippedCounters}, options_on_gpu(at::kInt));
+         return [=, ranges = std::array{ShardRange{.numel = numel}},
+                 clip_factor = at::ones({}, options_on_gpu(at::kFloat)),
+                 skip = at::zeros({}, options_on_gpu(at::kByte))] {
+           const SophiaOptions options = {.learning_rate = 1e-5};
+           if (hessian) {
+             sophia_hessian(tensors, ranges, options, 4096, skip);
+           } else {
+             sophia(tensors, ranges, options, clip_factor, skip);
+           }
+         };
+       }});
+}
+
 void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64_t numel) {
   benchmarks.push_back(
       {.name = dtype == at::kFloat ? "gradient norm, fp32" : "gradient norm, bf16",
@@ -115,6 +145,13 @@ void add_optimizers(OpBenchmarks& benchmarks) {
   add_adamw(benchmarks, {"adamw, bf16 gradients and moments", at::kBFloat16, at::kBFloat16},
             kNumel);
   add_adamw_amax(benchmarks, {"adamw, bf16 gradients, amaxes", at::kBFloat16, at::kFloat}, kNumel);
+  add_sophia(benchmarks, {"sophia", at::kFloat, at::kFloat}, kNumel, /*hessian=*/false);
+  add_sophia(benchmarks, {"sophia, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel,
+             /*hessian=*/false);
+  add_sophia(benchmarks, {"sophia, bf16 gradients and state", at::kBFloat16, at::kBFloat16}, kNumel,
+             /*hessian=*/false);
+  add_sophia(benchmarks, {"sophia's hessian, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel,
+             /*hessian=*/true);
   add_squared_norm(benchmarks, at::kFloat, kNumel);
   add_squared_norm(benchmarks, at::kBFloat16, kNumel);
   constexpr std::int64_t kLlama1b = 1'235'814'400;  // Llama-3.2-1B

@@ -13,6 +13,7 @@
 #include "framework/config/objective_checks.h"
 #include "framework/config/optimizer_checks.h"
 #include "framework/config/precision_checks.h"
+#include "framework/config/sophia_settings.h"
 #include "framework/core/error.h"
 
 namespace packtrain {
@@ -233,6 +234,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_checkpoint(config, places);
   check_adapter_init(config, places);
   check_objective(config, places);
+  check_sophia(config, places);
 }
 
 void check_for_training(const Config& config) {

@@ -20,7 +20,7 @@ enum class FaultKind {
   kFailedCollective,
   kLostLink,
 };
-enum class FaultPhase { kLoad, kStep, kUpdate, kSave, kShutdown };
+enum class FaultPhase { kLoad, kStep, kUpdate, kHessian, kSave, kShutdown };
 
 // Injects one fault, for tests and to try out how a cluster handles it.
 struct FaultSection {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 namespace packtrain {
 
 // Values of optimizer.name.
-inline constexpr std::array kOptimizerNames = {"adamw", "muon"};
+inline constexpr std::array kOptimizerNames = {"adamw", "muon", "sophia"};
 
 // An entry of optimizer.groups: other settings for some parameters.
 struct OptimizerGroupSetting {
@@ -35,6 +36,9 @@ struct OptimizerSection {
   double max_grad_norm = 1.0;                 // 0 switches clipping off
   Precision moments = Precision::kFloat32;    // bf16: rounded stochastically
   std::vector<OptimizerGroupSetting> groups;  // the first one that matches a parameter counts
+  double gamma = 0.05;                        // of sophia, as the next two
+  std::int64_t hessian_every = 10;            // optimizer steps
+  double hessian_share = 0.5;                 // of a step's examples
 };
 
 }  // namespace packtrain

@@ -11,6 +11,7 @@
 #include "framework/config/checks.h"
 #include "framework/config/load.h"
 #include "framework/config/schema.h"
+#include "framework/config/sophia_settings.h"
 #include "framework/config/unknown_key.h"
 #include "framework/core/error.h"
 
@@ -167,6 +168,7 @@ Config resolve_settings(std::span<const Setting> settings) {
   for (const Setting& setting : merged) apply(setting, fields, places);
   settle_batch_size(config, places);
   settle_memory_fit(config, places);
+  settle_sophia(config.optimizer, places);
   check_settings_agree(config, places);
   check_each_adapter(config, places);
   return config;

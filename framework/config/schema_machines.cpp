@@ -144,8 +144,11 @@ std::vector<Field> fields_of(FaultSection& s) {
               {"step", FaultPhase::kStep},
               {"update", FaultPhase::kUpdate},
               {"save", FaultPhase::kSave},
+              {"hessian", FaultPhase::kHessian},
               {"shutdown", FaultPhase::kShutdown}})
-          .means("abort, hang, slow and stop: phase of the run in which the fault occurs."),
+          .means("abort, hang, slow and stop: phase of the run in which the fault occurs. "
+                 "out_of_memory: `hessian` for the batches of a Hessian estimate, else the step's "
+                 "own."),
       real("fault.seconds", s.seconds, {.low = 0})
           .in("seconds")
           .means("slow: length of each delay."),

@@ -123,15 +123,21 @@ std::vector<Field> fields_of(OptimizerSection& s) {
       choice("optimizer.name", s.name, optimizers())
           .means(
               "The optimizer. `adamw`: AdamW. `muon`: Muon for the matrices of layers, and AdamW "
-              "for embeddings, head, adapters, norms and biases. Both have one rate."),
+              "for embeddings, head, adapters, norms and biases. Both have one rate. `sophia`: "
+              "Sophia-G, which divides the moment by an estimate of the Hessian's diagonal and "
+              "clips the step of each element. With it the defaults of optimizer.betas and "
+              "optimizer.epsilon are [0.965,0.99] and 1e-15 (docs/sophia.md)."),
       real("optimizer.learning_rate", s.learning_rate, {.low = 0})
           .means("Peak learning rate, reached at the end of warm-up."),
       real_pair("optimizer.betas", s.betas, {.low = 0, .high = 1, .below = true})
-          .means("AdamW: decay rates of the first and second moment."),
+          .means("AdamW: decay rates of the first and second moment. Sophia: of the moment and the "
+                 "Hessian estimate."),
       real("optimizer.momentum", s.momentum, {.low = 0, .high = 1, .below = true})
           .means("Muon: decay rate of the momentum, which is Nesterov's."),
       real("optimizer.epsilon", s.epsilon, {.low = 0, .above = true})
-          .means("AdamW: added to the square root of the second moment."),
+          .means(
+              "AdamW: added to the square root of the second moment. Sophia: lower bound of gamma "
+              "times the Hessian estimate."),
       real("optimizer.weight_decay", s.weight_decay, {.low = 0})
           .means("Decoupled weight decay, multiplied by the learning rate."),
       flag("optimizer.decay_norms_and_biases", s.decay_norms_and_biases)
@@ -149,6 +155,15 @@ std::vector<Field> fields_of(OptimizerSection& s) {
                  "that matches a "
                  "parameter counts. Its rate follows the same schedule. Its decay is that of all "
                  "that matches, norms and biases too."),
+      real("optimizer.gamma", s.gamma, {.low = 0, .above = true})
+          .means("Sophia: factor of the Hessian estimate, rho of the authors' code. A larger one "
+                 "clips fewer elements."),
+      integer("optimizer.hessian_every", s.hessian_every, 1)
+          .in("steps")
+          .means("Sophia: steps from one update of the Hessian estimate to the next. The first one "
+                 "follows step 1."),
+      real("optimizer.hessian_share", s.hessian_share, {.low = 0, .high = 1, .above = true})
+          .means("Sophia: share of a step's examples whose gradient updates the estimate."),
   };
 }
 

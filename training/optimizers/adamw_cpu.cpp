@@ -3,10 +3,10 @@
 #include <c10/util/BFloat16.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 
+#include "training/optimizers/cpu_amax.h"
 #include "training/optimizers/stochastic_rounding.h"
 
 namespace packtrain {
@@ -68,25 +68,6 @@ void update_with(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t
   }
 }
 
-// The largest magnitude of the numbers, as bits, which have its order. NaN is above all.
-template <typename T>
-std::uint32_t largest_magnitude(const T* values, std::int64_t numel) {
-  std::uint32_t most = 0;
-  for (std::int64_t i = 0; i < numel; ++i) {
-    most =
-        std::max(most, std::bit_cast<std::uint32_t>(static_cast<float>(values[i])) & 0x7FFFFFFFU);
-  }
-  return most;
-}
-
-// Threads enter the numbers of other ranges of the same weight.
-void enter_amax(std::uint32_t most, std::uint32_t& amax) {
-  const std::atomic_ref<std::uint32_t> shared(amax);
-  std::uint32_t known = shared.load(std::memory_order_relaxed);
-  while (most > known && !shared.compare_exchange_weak(known, most, std::memory_order_relaxed)) {
-  }
-}
-
 }  // namespace
 
 void adamw_cpu_range(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t begin,
@@ -98,15 +79,12 @@ void adamw_cpu_range(const AdamWArguments& a, const UpdatePiece& piece, std::int
   }
   const float* __restrict__ master = a.master;
   if (a.weight == nullptr) {
-    if (piece.amax >= 0) {
-      enter_amax(largest_magnitude(master + begin, end - begin), a.amax[piece.amax]);
-    }
+    enter_cpu_amax(master + begin, end - begin, a.amax, piece.amax);
     return;
   }
   auto* __restrict__ weight = static_cast<c10::BFloat16*>(a.weight);
   for (std::int64_t i = begin; i < end; ++i) weight[i] = static_cast<c10::BFloat16>(master[i]);
-  if (piece.amax < 0) return;
-  enter_amax(largest_magnitude(weight + begin, end - begin), a.amax[piece.amax]);
+  enter_cpu_amax(weight + begin, end - begin, a.amax, piece.amax);
 }
 
 }  // namespace packtrain

@@ -1,7 +1,8 @@
-// Replaces the CUDA operator in a build without CUDA.
+// Replaces the CUDA operators in a build without CUDA.
 #include "framework/core/error.h"
 #include "training/optimizers/adamw_cuda.h"
 #include "training/optimizers/moment_update_cuda.h"
+#include "training/optimizers/sophia_cuda.h"
 
 namespace packtrain {
 
@@ -14,6 +15,12 @@ void adamw_cuda(const AdamWArguments& /*arguments*/, int /*device_index*/) {
 void moment_update_cuda(const MomentArguments& /*arguments*/, int /*device_index*/) {
   throw Error(ErrorCategory::kDevice,
               "an optimizer was called on a CUDA tensor, but this build has no CUDA",
+              "Build with nvcc on PATH and -DPACKTRAIN_CUDA=ON, or train on the CPU.");
+}
+
+void sophia_cuda(const SophiaArguments& /*arguments*/, int /*device_index*/) {
+  throw Error(ErrorCategory::kDevice,
+              "sophia was called on a CUDA tensor, but this build has no CUDA",
               "Build with nvcc on PATH and -DPACKTRAIN_CUDA=ON, or train on the CPU.");
 }
 

@@ -6,6 +6,7 @@
 #include "framework/core/error.h"
 #include "training/optimizers/adamw.h"
 #include "training/optimizers/muon.h"
+#include "training/optimizers/sophia.h"
 
 namespace packtrain {
 namespace {
@@ -18,6 +19,7 @@ struct OptimizerEntry {
 constexpr std::array kOptimizers = {
     OptimizerEntry{"adamw", make_adamw},
     OptimizerEntry{"muon", make_muon},
+    OptimizerEntry{"sophia", make_sophia},
 };
 
 }  // namespace

@@ -45,6 +45,16 @@ struct UpdateOptions {
   std::int64_t step = 1;   // optimizer steps of the run including this one
   at::Tensor clip_factor;  // float32 [] on the device; multiplies the gradient
   at::Tensor skip;         // uint8 [] on the device; nothing is written when it is not zero
+  // int32 [kUnclippedCounters] (unclipped.h) or undefined. An optimizer that clips each element's
+  // step adds the number of elements that it did not clip.
+  at::Tensor num_unclipped = {};
+};
+
+// The update of a diagonal Hessian estimate, from a gradient of its own.
+struct HessianOptions {
+  double num_tokens = 1;  // with sampled labels, of all ranks, whose mean loss has the gradient
+  std::int64_t step = 1;  // as in UpdateOptions
+  at::Tensor skip;        // as in UpdateOptions
 };
 
 class Optimizer {
@@ -63,6 +73,13 @@ class Optimizer {
   // cover the part.
   virtual void update(const ShardPart& part, std::span<const ShardRange> ranges,
                       const UpdateOptions& options) const = 0;
+
+  // True if update_hessian() writes a part of the state. It is then called every
+  // optimizer.hessian_every steps, after update(). part.grad is the gradient of the mean loss of
+  // labels that the model samples.
+  virtual bool has_hessian() const { return false; }
+  virtual void update_hessian(const ShardPart& /*part*/, std::span<const ShardRange> /*ranges*/,
+                              const HessianOptions& /*options*/) const {}
 };
 
 // The optimizer that `optimizer.name` selects. `seed`: of stochastic rounding.

@@ -147,10 +147,6 @@ bool depends_on_length(const ScheduleSection& schedule, std::int64_t step, std::
   }
 }
 
-bool is_of_decay(std::string_view key) {
-  return key.starts_with("schedule.decay_");
-}
-
 // Compares lengths that no changed key or batch explains: earlier versions used run.max_steps as a
 // limit of the epochs' steps.
 void compare_lengths(const ResumePoint& resumed, const CurrentSettings& present, bool same_batches,
@@ -183,7 +179,8 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
   }
   const bool decays = present.config.schedule.name == ScheduleKind::kWarmupStableDecay;
   for (const char* key : kKeysFixedOnResume) {
-    if (decays || !is_of_decay(key)) comparison.compare(key);
+    const bool is_of_decay = std::string_view(key).starts_with("schedule.decay_");
+    if (decays || !is_of_decay) comparison.compare(key);
   }
   compare_lengths(resumed, present, batches.empty(), comparison);
   return comparison.take();
