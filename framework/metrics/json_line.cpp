@@ -28,6 +28,12 @@ void add_experts(nlohmann::ordered_json& line, const ExpertLoad& load) {
   line["expert_tokens"] = load.tokens;
 }
 
+void add_hessian(nlohmann::ordered_json& line, const HessianRecord& hessian) {
+  line["hessian_grad_norm"] = hessian.grad_norm;
+  line["hessian_num_skipped"] = hessian.num_skipped;
+  line["unclipped_fraction"] = hessian.unclipped_fraction;
+}
+
 void add_adapters(nlohmann::ordered_json& line, const std::vector<AdapterRecord>& adapters) {
   for (const AdapterRecord& one : adapters) {
     line["adapters"][one.name] = {{"loss", one.loss},
@@ -50,6 +56,7 @@ std::string step_json_line(const StepRecord& record) {
   add_sources(line, "loss_by_source", record.loss_by_source);
   add_objective(line, "", record.num_groups, record.objective);
   if (record.experts) add_experts(line, *record.experts);
+  if (record.hessian) add_hessian(line, *record.hessian);
   add_adapters(line, record.adapters);
   return line.dump();
 }

@@ -11,7 +11,8 @@ namespace packtrain {
 // Keys: those of step_fields(), in order. When the record has them, `slowest_phase` and
 // `loss_by_source` follow, an object of losses by source. A model with experts adds
 // `expert_load_max`, `expert_load_min`, `expert_tokens`, a list with a number for each expert, and
-// `auxiliary_loss` if there is one.
+// `auxiliary_loss` if there is one. A step that updates a Hessian estimate adds
+// `hessian_grad_norm`, `hessian_num_skipped` and `unclipped_fraction`.
 std::string step_json_line(const StepRecord& record);
 
 // Keys: `step` and `validation_*` (`validation_loss_by_source` as above). A step line has no

@@ -49,6 +49,13 @@ struct ExpertLoad {
       auxiliary_loss;  // without its coefficient, not part of `loss`; nothing without one
 };
 
+// The update of an optimizer's Hessian estimate after the step.
+struct HessianRecord {
+  double grad_norm = 0;           // of the gradient whose squares it takes
+  double unclipped_fraction = 0;  // elements of the weights whose step is not clipped
+  std::int64_t num_skipped = 0;   // 1 when nothing was written
+};
+
 struct StepRecord {
   std::int64_t step = 0;  // 1 after the first optimizer step
   std::int64_t epoch = 0;
@@ -102,7 +109,8 @@ struct StepRecord {
   std::vector<SourceLoss> loss_by_source = {};
   // Means of an objective of groups. Statistics that the step has no examples of are left out.
   std::vector<ObjectiveStatistic> objective = {};
-  std::optional<ExpertLoad> experts = {};  // for a model with experts
+  std::optional<ExpertLoad> experts = {};     // for a model with experts
+  std::optional<HessianRecord> hessian = {};  // of the steps that update a Hessian estimate
   // Of those that have a step. `loss` is then the mean of theirs, `grad_norm` that of all, and
   // `learning_rate` that of the first adapter. Empty when several are not trained.
   std::vector<AdapterRecord> adapters = {};

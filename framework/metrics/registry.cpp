@@ -87,6 +87,11 @@ MetricsRegistry::MetricsRegistry(const MetricsOptions& options)
                         .Help("Tokens an expert was given, all layers and ranks together")
                         .Labels(labels_)
                         .Register(registry_)},
+      hessian_{.grad_norm = family("packtrain_hessian_grad_norm",
+                                   "Norm of the gradient of the latest Hessian estimate"),
+               .unclipped = family("packtrain_unclipped_ratio",
+                                   "Elements of the weights whose step is not clipped over all, at "
+                                   "the latest Hessian estimate")},
       adapters_{
           .loss = family("packtrain_adapter_loss", "Training loss of the adapter's latest step"),
           .grad_norm =
@@ -156,6 +161,11 @@ void MetricsRegistry::ExpertMetrics::set(const ExpertLoad& load) {
   }
 }
 
+void MetricsRegistry::HessianMetrics::set(const HessianRecord& record) {
+  grad_norm.Add({}).Set(record.grad_norm);
+  unclipped.Add({}).Set(record.unclipped_fraction);
+}
+
 void MetricsRegistry::AdapterMetrics::set(const AdapterRecord& record) {
   const prometheus::Labels labels = {{"adapter", record.name}};
   loss.Add(labels).Set(record.loss);
@@ -187,6 +197,7 @@ void MetricsRegistry::step(const StepRecord& record) {
   set_sources(loss_by_source_, record.loss_by_source);
   set_statistics(objective_, record.objective);
   if (record.experts) experts_.set(*record.experts);
+  if (record.hessian) hessian_.set(*record.hessian);
   for (const AdapterRecord& adapter : record.adapters) adapters_.set(adapter);
   num_steps_.Increment();
   step_duration_.Observe(record.step_time_s);

@@ -38,6 +38,14 @@ class MetricsRegistry {
     void set(const ExpertLoad& load);
   };
 
+  // Values are created in the first step that updates a Hessian estimate.
+  struct HessianMetrics {
+    prometheus::Family<prometheus::Gauge>& grad_norm;
+    prometheus::Family<prometheus::Gauge>& unclipped;
+
+    void set(const HessianRecord& record);
+  };
+
   // One value for each adapter, of several that are trained together.
   struct AdapterMetrics {
     prometheus::Family<prometheus::Gauge>& loss;
@@ -75,6 +83,7 @@ class MetricsRegistry {
   prometheus::Gauge& last_step_timestamp_;
   EvaluationMetrics evaluation_;
   ExpertMetrics experts_;
+  HessianMetrics hessian_;
   AdapterMetrics adapters_;
   // One gauge for each source, created in the first step that has it.
   prometheus::Family<prometheus::Gauge>& loss_by_source_;

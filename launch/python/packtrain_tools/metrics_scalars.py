@@ -3,7 +3,8 @@
 import math
 
 _GROUPS = {
-    "train": ("loss", "grad_norm", "learning_rate", "epoch", "auxiliary_loss"),
+    "train": ("loss", "grad_norm", "learning_rate", "epoch", "auxiliary_loss",
+              "hessian_grad_norm", "hessian_num_skipped", "unclipped_fraction"),
     "speed": ("step_time_s", "tokens_per_second", "tokens_per_second_per_device",
               "model_tflops_per_device", "mfu"),
     "batch": ("num_examples", "num_groups", "num_tokens", "num_loss_tokens", "num_padding_tokens",

@@ -196,6 +196,16 @@ TEST(StepJsonLine, ReportsExpertsOnlyWhereThereAreSome) {
   EXPECT_EQ(ordered_json::parse(step_json_line(record))["auxiliary_loss"], 2.25);
 }
 
+TEST(StepJsonLine, ReportsTheHessianEstimateOnlyWhereItIsUpdated) {
+  StepRecord record = distinct_record();
+  EXPECT_FALSE(ordered_json::parse(step_json_line(record)).contains("unclipped_fraction"));
+  record.hessian = HessianRecord{.grad_norm = 0.5, .unclipped_fraction = 0.25, .num_skipped = 1};
+  const ordered_json line = ordered_json::parse(step_json_line(record));
+  EXPECT_EQ(line["hessian_grad_norm"], 0.5);
+  EXPECT_EQ(line["unclipped_fraction"], 0.25);
+  EXPECT_EQ(line["hessian_num_skipped"], 1);
+}
+
 TEST(StepLine, IsShortAndComplete) {
   EXPECT_EQ(format_step_line(distinct_record(), 400, 194),
             "step 12/400 (3.0 %)  loss 3.214  norm 0.91  lr 9.8e-06  24.0k tok/s  mfu 41.2 %  "
