@@ -8,6 +8,7 @@
 
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
+#include "framework/config/sophia_settings.h"
 #include "framework/core/clock.h"
 #include "framework/data/group_format.h"
 #include "framework/data/token_store.h"
@@ -232,6 +233,7 @@ PlanReport make_report(const PlanArguments& arguments, Config config) {
   report.training = training_of(config, planner, report);
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
+    *report.step_time_s *= 1 + hessian_compute_share(config.optimizer);
   }
   if (store->info().groups) report.group_kind = name_of(store->info().groups->kind);
   report.lengths = length_bins(store->lengths());

@@ -96,7 +96,18 @@ void FaultInjector::before_compute(std::int64_t number, std::size_t num_micro_ba
     if (fires(kind, number)) collectives_->inject(fault);
   }
   if (fires(FaultKind::kSpin, number)) model.compute().run(spin_forever);
-  if (!fires(FaultKind::kOutOfMemory, number)) return;
+  if (fault_.phase == FaultPhase::kHessian || !fires(FaultKind::kOutOfMemory, number)) return;
+  run_out_of_memory(num_micro_batches, model);
+}
+
+void FaultInjector::before_hessian(std::int64_t number, std::size_t num_micro_batches,
+                                   ShardedModel& model) {
+  maybe_inject(FaultPhase::kHessian, number);
+  if (fault_.phase != FaultPhase::kHessian || !fires(FaultKind::kOutOfMemory, number)) return;
+  run_out_of_memory(num_micro_batches, model);
+}
+
+void FaultInjector::run_out_of_memory(std::size_t num_micro_batches, ShardedModel& model) {
   armed_ = false;  // the repeated step must not fail again
   const auto place = [](std::int64_t wanted, std::size_t count) {
     return wanted < 0 ? static_cast<int>(count) - 1 : static_cast<int>(wanted);

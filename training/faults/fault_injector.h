@@ -24,6 +24,9 @@ class FaultInjector {
   // fault.micro_batch and fault.backward name. spin: a kernel that never ends. Faults of
   // collectives: of the next one.
   void before_compute(std::int64_t number, std::size_t num_micro_batches, ShardedModel& model);
+  // Call it before the forward of a step's Hessian batches. out_of_memory with fault.phase hessian:
+  // as above, in these batches.
+  void before_hessian(std::int64_t number, std::size_t num_micro_batches, ShardedModel& model);
   // Call it between backward and the optimizer. nan_gradient: one element of this rank's shard.
   // flip_bit: of the first weight that other ranks hold as well.
   void before_update(std::int64_t number, ShardedModel& model);
@@ -34,6 +37,7 @@ class FaultInjector {
   bool is_due(FaultPhase phase, std::int64_t number) const;
   bool fires(FaultKind kind, std::int64_t number);  // for any fault.phase
   void log_fault(std::int64_t number);
+  void run_out_of_memory(std::size_t num_micro_batches, ShardedModel& model);
 
   FaultSection fault_;
   int rank_;

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "framework/device/device.h"
@@ -16,10 +17,11 @@ struct LaunchedStep {
   double data_wait_s = 0;
   std::vector<double> learning_rates = {};  // of each adapter, or one
   StepOutcome* outcome = nullptr;
-  at::Tensor loss = {};        // of this rank
-  at::Tensor details = {};     // sums of StepDetails over this rank's batches
-  HostBuffer row_losses = {};  // for the example loss log
-  WaitedTime waited = {};      // for communication
+  at::Tensor loss = {};                             // of this rank
+  at::Tensor details = {};                          // sums of StepDetails over this rank's batches
+  HostBuffer row_losses = {};                       // for the example loss log
+  WaitedTime waited = {};                           // for communication
+  std::optional<StepOutcome::Values> hessian = {};  // of its Hessian batches, when it was read
 };
 
 }  // namespace packtrain

@@ -84,16 +84,17 @@ bool OutOfMemoryRecovery::is_discarded(const StepPlan& step, const StepOutcome::
   return first_discarded_.has_value();
 }
 
-std::int64_t OutOfMemoryRecovery::lower_budget() {
+std::int64_t OutOfMemoryRecovery::lower_budget(bool is_applied) {
   const std::int64_t step = *first_discarded_;
   const std::int64_t budget = plan_.layout().max_tokens_per_micro_batch;
   const std::int64_t lowered = plan_.lower_budget(step, mismatched_of(plan_.planner().plan(step)));
   release_unused_tensor_memory(device_);
   if (world_.rank() == 0) {
     log_warning(
-        "step {}: {} of {} ranks ran out of memory: nothing of it was applied; from here on "
+        "step {}: {} of {} ranks ran out of memory: nothing of {} was applied; from here on "
         "micro-batches have at most {} tokens instead of {}",
-        step + 1, num_ranks_, plan_.mesh().data_parallel_size(), lowered, budget);
+        step + 1, num_ranks_, plan_.mesh().data_parallel_size(),
+        is_applied ? "its Hessian estimate" : "it", lowered, budget);
     write_run_files(config_, plan_);
   }
   ++num_recoveries_;

@@ -43,7 +43,8 @@ class OutOfMemoryRecovery {
 
   // Lays the discarded step and later ones over more micro-batches. Call it when all steps are
   // finished and nothing prepared for the old layout is left. Returns the step to continue with.
-  std::int64_t lower_budget();
+  // `is_applied`: the weights of that step were updated, and only its Hessian batches are repeated.
+  std::int64_t lower_budget(bool is_applied = false);
   // Number of recoveries since the last call.
   std::int64_t take_num_recoveries() { return std::exchange(num_recoveries_, 0); }
 

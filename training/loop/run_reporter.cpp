@@ -32,6 +32,13 @@ std::string job_id() {
   return "";
 }
 
+// Details: OptimizerStep::run_hessian().
+HessianRecord hessian_record(const StepOutcome::Values& values) {
+  return {.grad_norm = values.grad_norm,
+          .unclipped_fraction = values.details.at(0) / values.details.at(1),
+          .num_skipped = values.applied ? 0 : 1};
+}
+
 std::int64_t num_restarts() {
   const char* restarts = std::getenv("PACKTRAIN_RESTARTS");  // set by launch/packtrain-run
   return restarts == nullptr ? 0 : std::strtoll(restarts, nullptr, 10);
@@ -156,6 +163,7 @@ void RunReporter::step(const LaunchedStep& step, const StepOutcome::Values& valu
   add_times(step, times, record);
   add_memory(record);
   details_.add_to(record, values.details);
+  if (step.hessian) record.hessian = hessian_record(*step.hessian);
   metrics_->step(record);
   commands();
   if (follower_) follower_->look();

@@ -34,7 +34,8 @@ StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const 
       optimizer_step_(model_, optimizer_sections(inputs), config.run.seed),
       timer_(device_, model_.compute()),
       outcomes_{StepOutcome(device_, details_.size(), details_.num_adapters()),
-                StepOutcome(device_, details_.size(), details_.num_adapters())} {
+                StepOutcome(device_, details_.size(), details_.num_adapters())},
+      hessian_outcome_(device_, kNumHessianDetails) {
   prepare_costs(inputs, run, world);
   prepare_sizes(config, inputs, run, world);
   if (uses_graphs(config, inputs, run, world)) {
@@ -137,10 +138,19 @@ void StepExecutor::set_nan_loss(LaunchedStep& step) {
   const auto options = at::TensorOptions().dtype(at::kFloat).device(tensor_device(device_));
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const std::int64_t num_details = details_.size();
+  step.loss = nan_loss();
   model_.compute().run([&](StreamHandle) {
-    step.loss = at::full({}, kNan, options);
     step.details = num_details > 0 ? at::full({num_details}, kNan, options) : at::Tensor();
   });
+}
+
+at::Tensor StepExecutor::nan_loss() const {
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(tensor_device(device_));
+  at::Tensor loss;
+  model_.compute().run([&](StreamHandle) {
+    loss = at::full({}, std::numeric_limits<double>::quiet_NaN(), options);
+  });
+  return loss;
 }
 
 void StepExecutor::update(LaunchedStep& step, const StepRequests& requests,
@@ -152,8 +162,39 @@ void StepExecutor::update(LaunchedStep& step, const StepRequests& requests,
     updates.push_back({step.learning_rates.at(a), bounds[a]});
   }
   optimizer_step_.run(step.loss, updates, number, requests, *step.outcome, step.details);
-  timer_.end_step();
+  if (!step.prepared.hessian) timer_.end_step();  // else its Hessian batches follow
   step.waited = model_.compute().take_waited();
+}
+
+at::Tensor StepExecutor::train_hessian(const HessianBatches& hessian) {
+  if (recovery_.is_discarding()) {
+    model_.join_step(hessian.micro_batches.size());
+    return nan_loss();
+  }
+  std::vector<DeviceBatch> batches;
+  const bool uploaded = recovery_.try_run("the upload of its Hessian batches", hessian.plan, [&] {
+    model_.compute().run([&](StreamHandle) {
+      for (const PackedBatch& batch : hessian.micro_batches) {
+        batches.push_back(upload(batch, device_));
+      }
+    });
+  });
+  if (!uploaded) {
+    model_.join_step(hessian.micro_batches.size());
+    return nan_loss();
+  }
+  const PassResult trained = model_.try_train(batches);
+  if (!trained.out_of_memory) return trained.loss;
+  recovery_.discard(hessian.plan, *trained.out_of_memory);
+  return nan_loss();
+}
+
+void StepExecutor::update_hessian(const HessianBatches& hessian, std::int64_t number) {
+  const at::Tensor loss = train_hessian(hessian);
+  timer_.enter(StepPhase::kOptimizer);
+  optimizer_step_.run_hessian(loss, hessian.num_tokens, number,
+                              {.out_of_memory = recovery_.is_discarding()}, hessian_outcome_);
+  timer_.end_step();
 }
 
 void StepExecutor::release_graphs() {

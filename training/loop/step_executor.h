@@ -20,6 +20,7 @@
 #include "training/loop/planned_run.h"
 #include "training/loop/run_inputs.h"
 #include "training/steps/example_loss_log.h"
+#include "training/steps/hessian_batches.h"
 #include "training/steps/optimizer_step.h"
 #include "training/steps/reference_pass.h"
 #include "training/steps/step_details.h"
@@ -44,6 +45,14 @@ class StepExecutor {
   void update(LaunchedStep& step, const StepRequests& requests,
               std::span<const RefusalBounds> bounds);
 
+  // Trains on the Hessian batches of a step after its update(), and updates the Hessian estimate.
+  // A rank that runs out of memory joins, and nothing is written on any rank. Collective.
+  // `number`: of the step, from 1.
+  void update_hessian(const HessianBatches& hessian, std::int64_t number);
+  // The outcome of the latest update_hessian(). Waits for it. An outcome that requests
+  // out_of_memory comes from this or an earlier part of the step.
+  StepOutcome::Values read_hessian() { return hessian_outcome_.read(); }
+
   // Waits for the device and frees the CUDA graphs. Later steps may have another layout.
   void release_graphs();
   StepTimer& timer() { return timer_; }
@@ -57,6 +66,9 @@ class StepExecutor {
   void compute_kernel_by_kernel(LaunchedStep& step, ExampleLossLog* loss_log);
   at::Tensor sum_details(std::span<const DeviceBatch> batches);
   void set_nan_loss(LaunchedStep& step);
+  at::Tensor nan_loss() const;
+  // This rank's loss of the batches; NaN after out of memory.
+  at::Tensor train_hessian(const HessianBatches& hessian);
 
   Device& device_;
   ShardedModel& model_;
@@ -66,7 +78,8 @@ class StepExecutor {
   OptimizerStep optimizer_step_;
   StepTimer timer_;
   std::array<StepOutcome, 2> outcomes_;  // used alternately: one may be in flight
-  std::unique_ptr<StepGraphs> graphs_;   // or none
+  StepOutcome hessian_outcome_;
+  std::unique_ptr<StepGraphs> graphs_;  // or none
 };
 
 }  // namespace packtrain

@@ -117,8 +117,35 @@ void Trainer::train_step(std::int64_t step) {
   requests.out_of_memory = recovery_.is_discarding();
   executor_.update(launched, requests, step_guards_.bounds(number));
   in_flight_.push_back(std::move(launched));
+  if (in_flight_.back().prepared.hessian) return update_hessian();
   // Each outcome is read one step late, so that the GPU always has work.
   finish_until(inputs_.device.device->kind() == DeviceKind::kCuda ? 1 : 0);
+}
+
+// The host waits, once in optimizer.hessian_every steps. The next step begins with the estimate
+// complete, or is not begun.
+void Trainer::update_hessian() {
+  LaunchedStep& launched = in_flight_.back();
+  const std::int64_t step = launched.prepared.plan.step;
+  std::optional<HessianBatches> hessian = std::move(launched.prepared.hessian);
+  launched.prepared.hessian.reset();
+  reporter_.add_batches(hessian->micro_batches);
+  guards_.faults.before_hessian(step + 1, hessian->micro_batches.size(), *run_.model);
+  executor_.update_hessian(*hessian, step + 1);
+  launched.hessian = executor_.read_hessian();
+  finish_until(1);
+  const bool is_discarded =
+      recovery_.is_needed() || launched.outcome->read().requests.out_of_memory;
+  bool is_repeated = false;
+  while (!is_discarded && recovery_.is_discarded(hessian->plan, *launched.hessian)) {
+    is_repeated = true;
+    lay_out_again(/*is_applied=*/true);
+    hessian = batches_->hessian_of(step);
+    executor_.update_hessian(*hessian, step + 1);
+    launched.hessian = executor_.read_hessian();
+  }
+  finish_until(0);
+  if (is_repeated) executor_.timer().restart();
 }
 
 void Trainer::finish_until(std::size_t num_in_flight) {
@@ -145,13 +172,18 @@ void Trainer::finish(LaunchedStep& step) {
   guards_.watchdog.enter(RunPhase::kStep, number + 1);
 }
 
-std::int64_t Trainer::recover() {
-  finish_until(0);
+std::int64_t Trainer::lay_out_again(bool is_applied) {
   executor_.release_graphs();
   batches_.reset();  // prepared for the old layout
-  const std::int64_t step = recovery_.lower_budget();
+  const std::int64_t step = recovery_.lower_budget(is_applied) + (is_applied ? 1 : 0);
   run_.model->operator_options().recomputes_as_largest = true;  // smaller ones need less memory
   batches_ = make_batches(step);
+  return step;
+}
+
+std::int64_t Trainer::recover() {
+  finish_until(0);
+  const std::int64_t step = lay_out_again(/*is_applied=*/false);
   guards_.watchdog.enter(RunPhase::kStep, step + 1);
   executor_.timer().restart();
   return step;
@@ -173,7 +205,8 @@ std::unique_ptr<BatchSource> Trainer::make_batches(std::int64_t first_step) cons
       .reference = run_.log_probs.get(),
       .mismatched_seed =
           has_divergence(config_.objective) ? std::optional(config_.run.seed) : std::nullopt,
-      .max_length = config_.data.max_length};
+      .max_length = config_.data.max_length,
+      .hessian = hessian_settings(config_)};
   return std::make_unique<BatchSource>(store, run_.plan->planner(), *inputs_.device.device, options,
                                        first_step, run_.total_steps());
 }

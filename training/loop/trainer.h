@@ -54,10 +54,16 @@ class Trainer {
   void trace_before(std::int64_t number);
   void trace_after(std::int64_t number);
   void train_step(std::int64_t step);
+  // The Hessian batches of the latest step, until they fit into memory. Afterwards no step is in
+  // flight.
+  void update_hessian();
   // Reads and reports the outcomes of the oldest steps, until this many are in flight.
   void finish_until(std::size_t num_in_flight);
   void finish(LaunchedStep& step);
   std::int64_t recover();  // returns the step to continue with
+  // Lays the step that was discarded over more micro-batches, and prepares batches from that step
+  // on, or from the one after it if `is_applied`. Returns that step.
+  std::int64_t lay_out_again(bool is_applied);
   void evaluate_and_sample(std::int64_t steps_done);
   // Waits for commands on checkpoints, and reports what they printed. Collective.
   void finish_commands(bool stops);

@@ -106,7 +106,22 @@ PreparedStep BatchSource::prepare(std::int64_t step) {
         collate(store_, pieces, normalization, collator_options, allocate));
   }
   if (options_.mismatched_seed) prepared.mismatched = mismatched_of(prepared.plan, allocate);
+  if (options_.hessian && hessian_is_due(*options_.hessian, step)) {
+    prepared.hessian =
+        hessian_batches(store_, planner_, step, hessian_options(), &label_weights_, allocate);
+  }
   return prepared;
+}
+
+HessianBatchOptions BatchSource::hessian_options() const {
+  return {.settings = *options_.hessian,
+          .rank = options_.rank,
+          .normalize = options_.normalize,
+          .dropout_seed = options_.dropout_seed};
+}
+
+std::optional<HessianBatches> BatchSource::hessian_of(std::int64_t step) const {
+  return hessian_batches(store_, planner_, step, hessian_options(), /*label_weights=*/nullptr);
 }
 
 std::vector<PackedBatch> BatchSource::mismatched_of(const StepPlan& plan,

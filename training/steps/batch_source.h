@@ -16,6 +16,7 @@
 #include "framework/device/device.h"
 #include "samplers/planner.h"
 #include "samplers/statistics.h"
+#include "training/steps/hessian_batches.h"
 
 namespace packtrain {
 
@@ -40,6 +41,7 @@ struct PreparedStep {
   double attention_squares = 0;            // AttentionSpan::squares, over all ranks
   std::vector<PackedBatch> micro_batches;  // of this rank, in host memory of the pool
   std::vector<PackedBatch> mismatched;     // of this rank (mismatched_answers.h), or none
+  std::optional<HessianBatches> hessian;   // of this step, or none is due
   std::vector<HostBuffer> buffers;
 };
 
@@ -54,6 +56,7 @@ struct BatchSourceOptions {
   const RowValues* reference = nullptr;               // as in CollatorOptions
   std::optional<std::uint64_t> mismatched_seed = {};  // steps have mismatched answers
   std::int64_t max_length = 0;                        // of a mismatched example
+  std::optional<HessianSettings> hessian = {};        // steps have batches of it when they are due
 };
 
 class BatchSource {
@@ -63,6 +66,8 @@ class BatchSource {
               const BatchSourceOptions& options, std::int64_t first_step, std::int64_t total_steps);
 
   PreparedStep next();
+  // The Hessian batches of any step by the planner's present layout. They have memory of their own.
+  std::optional<HessianBatches> hessian_of(std::int64_t step) const;
   // Returns a step's memory to the pool. Call it when the device has read it.
   void recycle(PreparedStep step);
   // Seconds that next() waited since the last call.
@@ -71,6 +76,7 @@ class BatchSource {
  private:
   PreparedStep prepare(std::int64_t step);
   std::vector<PackedBatch> mismatched_of(const StepPlan& plan, const HostAllocator& allocate) const;
+  HessianBatchOptions hessian_options() const;
   void prepare_next_epoch(const StepPlan& plan);
 
   const TokenStore& store_;

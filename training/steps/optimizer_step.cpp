@@ -148,6 +148,7 @@ void OptimizerStep::run(const at::Tensor& loss, std::span<const UpdateStep> upda
     std::vector<StepScalars> scalars;
     report = optimized_.size() == 1 ? sum_up(loss, updates, requests, details, scalars)
                                     : sum_up_adapters(loss, updates, requests, details, scalars);
+    begin_counts(scalars.front().skip);
     update(updates, number, scalars);
   });
   outcome.receive(report, model_.compute());
@@ -173,7 +174,7 @@ UpdateOptions OptimizerStep::options_of(const Part& part, std::span<const Update
                                         std::span<const StepScalars> scalars) const {
   const auto adapter = static_cast<std::size_t>(part.adapter);
   return {updates[adapter].learning_rate * group_of(part).rate_ratio, number,
-          scalars[adapter].clip_factor, scalars[adapter].skip};
+          scalars[adapter].clip_factor, scalars[adapter].skip, num_unclipped_};
 }
 
 // Replaces the gradients of matrices by their orthogonalised momentum.

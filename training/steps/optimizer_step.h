@@ -22,6 +22,9 @@ struct UpdateStep {
   RefusalBounds bounds = {};
 };
 
+// Details of run_hessian(), over all ranks: elements that the latest update did not clip, and all.
+inline constexpr std::int64_t kNumHessianDetails = 2;
+
 class OptimizerStep {
  public:
   // `options`: of each adapter, where several are trained together, else one element. `seed`: for
@@ -36,6 +39,15 @@ class OptimizerStep {
   // clipping and skipping of their own. `details` then begins with this rank's loss of each.
   void run(const at::Tensor& loss, std::span<const UpdateStep> updates, std::int64_t number,
            const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details = {});
+
+  // True if an optimizer estimates a Hessian from gradients of its own.
+  bool has_hessian() const;
+  // Updates the estimate after run() of step `number`, from the gradients of ShardedModel::train of
+  // Hessian batches (hessian_batches.h) with `num_tokens` labels over all ranks. `loss`: this
+  // rank's. Collective. Writes nothing on any rank where that step was skipped, or where the loss
+  // or the norm of these gradients is not finite. The outcome has kNumHessianDetails details.
+  void run_hessian(const at::Tensor& loss, double num_tokens, std::int64_t number,
+                   const StepRequests& requests, StepOutcome& outcome);
 
  private:
   // Settings of one ParameterSpec::optimizer.
@@ -75,6 +87,10 @@ class OptimizerStep {
   at::Tensor sum_up_adapters(const at::Tensor& loss, std::span<const UpdateStep> updates,
                              const StepRequests& requests, const at::Tensor& details,
                              std::vector<StepScalars>& scalars);
+  // Keeps what run_hessian() needs of a step. `skip`: uint8 [].
+  void begin_counts(const at::Tensor& skip);
+  // Float32 [kNumHessianDetails], of this rank.
+  at::Tensor unclipped_details() const;
   void update(std::span<const UpdateStep> updates, std::int64_t number,
               std::span<const StepScalars> scalars);
   // True when an optimizer needs whole matrices of the parameter.
@@ -90,6 +106,10 @@ class OptimizerStep {
   std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
   std::unique_ptr<MatrixExchange> matrices_;  // null: no optimizer needs any
+  // Of optimizers with a Hessian, from run() to run_hessian(): whether the step was skipped, uint8
+  // [], and UpdateOptions::num_unclipped. Else undefined.
+  at::Tensor skipped_;
+  at::Tensor num_unclipped_;
 };
 
 }  // namespace packtrain

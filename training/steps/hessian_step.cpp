@@ -1,0 +1,72 @@
+// OptimizerStep's update of a Hessian estimate.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/bitwise_or.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "framework/device/trace_range.h"
+#include "training/optimizers/sophia.h"
+#include "training/optimizers/unclipped.h"
+#include "training/steps/optimizer_step.h"
+
+namespace packtrain {
+
+bool OptimizerStep::has_hessian() const {
+  return std::ranges::any_of(
+      parts_, [this](const Part& part) { return group_of(part).optimizer->has_hessian(); });
+}
+
+void OptimizerStep::begin_counts(const at::Tensor& skip) {
+  if (!has_hessian()) return;
+  skipped_ = skip;
+  num_unclipped_ = at::zeros({kUnclippedCounters}, skip.options().dtype(at::kInt));
+}
+
+// Gaps of the shard have no step, so that the update counts them as unclipped. Their number depends
+// on the ranks, and is subtracted.
+at::Tensor OptimizerStep::unclipped_details() const {
+  std::int64_t numel = 0;
+  for (const Part& part : parts_) {
+    if (group_of(part).optimizer->has_hessian()) numel += part.numel;
+  }
+  std::int64_t num_elements = 0;
+  for (const ShardView& shard : model_.parameters().shards()) {
+    const bool has_estimate = std::ranges::find(shard.optimizer, kSophiaHessian,
+                                                &OptimizerTensor::name) != shard.optimizer.end();
+    if (has_estimate) num_elements += shard.numel;
+  }
+  const at::Tensor counted = num_unclipped_.sum().to(at::kFloat);
+  return at::stack({counted - static_cast<double>(numel - num_elements),
+                    at::full({}, static_cast<double>(num_elements), counted.options())});
+}
+
+void OptimizerStep::run_hessian(const at::Tensor& loss, double num_tokens, std::int64_t number,
+                                const StepRequests& requests, StepOutcome& outcome) {
+  at::Tensor report;
+  model_.compute().run([&](StreamHandle) {
+    const at::NoGradGuard no_grad;
+    const TraceRange range("hessian");
+    const at::Tensor details = unclipped_details();
+    at::Tensor partials = model_.squared_norm_partials();
+    partials.div_(model_.ranks().mesh().replicate.size);  // each replica has the whole norm
+    const at::Tensor sums = step_sums(partials, loss, requests.counts(), details);
+    model_.ranks().sum(sums, model_.compute());
+    const StepScalars scalars = step_scalars(sums, /*max_norm=*/0);
+    const HessianOptions update{num_tokens, number, at::bitwise_or(scalars.skip, skipped_)};
+    for (Part& part : parts_) {
+      const Optimizer& optimizer = *group_of(part).optimizer;
+      if (!optimizer.has_hessian()) continue;
+      part.tensors.grad = model_.gradient().narrow(0, part.begin, part.numel);
+      optimizer.update_hessian(part.tensors, part.ranges, update);
+      part.tensors.grad.reset();  // the model may replace the gradient's memory
+    }
+    report = scalars.outcome;
+  });
+  outcome.receive(report, model_.compute());
+}
+
+}  // namespace packtrain
