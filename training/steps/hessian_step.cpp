@@ -15,9 +15,14 @@
 
 namespace packtrain {
 
+// The same on all ranks, also on one that owns no such element.
 bool OptimizerStep::has_hessian() const {
-  return std::ranges::any_of(
-      parts_, [this](const Part& part) { return group_of(part).optimizer->has_hessian(); });
+  for (const Optimized& optimized : optimized_) {
+    const bool has_one = std::ranges::any_of(
+        optimized.groups, [](const Group& group) { return group.optimizer->has_hessian(); });
+    if (has_one) return true;
+  }
+  return false;
 }
 
 void OptimizerStep::begin_counts(const at::Tensor& skip) {
