@@ -46,8 +46,8 @@ MODELS = {
                  {"depth": 1, "num_heads": 2, "out_hidden_size": 24, "deepstack_visual_indexes": [0],
                   "num_position_embeddings": 16}, {"image_token_id": 90, "video_token_id": 91}),
     "qwen3_5": ("Qwen3_5Config", GATED, GATED_PICTURES, {"image_token_id": 90, "video_token_id": 91}),
-    "qwen3_5_moe": ("Qwen3_5MoeConfig", {**GATED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 10,
-                                         "shared_expert_intermediate_size": 6}, GATED_PICTURES,
+    "qwen3_5_moe": ("Qwen3_5MoeConfig", {**GATED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+                                         "shared_expert_intermediate_size": 8}, GATED_PICTURES,
                     {"image_token_id": 90, "video_token_id": 91}),
     "idefics3": ("Idefics3Config", {"model_type": "llama"}, PICTURES, {"image_token_id": 90}),
 }
