@@ -24,8 +24,10 @@ def last_names(paths):
     return sorted({path.rsplit(".", 1)[-1] for path in paths})
 
 
-def attention_names(model):
-    return last_names(path for path in linear_paths(model) if "attn" in path or "attention" in path)
+def attention_names(model, layer=""):
+    """Those of layers with any mixer, or of one layer."""
+    return last_names(path for path in linear_paths(model)
+                      if ("attn" in path or "attention" in path) and f".{layer}" in path)
 
 
 def embedding_name(model):
@@ -83,7 +85,7 @@ def attention_alone(model):
 
 
 def one_name_in_some_layers(model):
-    return {"r": 3, "lora_alpha": 4.5, "target_modules": attention_names(model)[-1:],
+    return {"r": 3, "lora_alpha": 4.5, "target_modules": attention_names(model, "0.")[-1:],
             "layers_to_transform": [0, 2]}
 
 
