@@ -1,7 +1,7 @@
+from delta_nets import MIXERS, vary  # noqa: F401
 from sizes import LLAMA3, SMALL
 from transformers import Qwen3NextConfig as Config  # noqa: F401
 
-MIXERS = ["linear_attention", "full_attention", "linear_attention"]
 # 3 heads of values for each of queries and keys, widths that are multiples of nothing.
 BASE = dict(SMALL, head_dim=12, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=20,
             shared_expert_intermediate_size=44, linear_num_key_heads=2, linear_num_value_heads=6,
@@ -37,15 +37,3 @@ REFUSED = {
     "linear_num_value_heads": dict(linear_num_value_heads=5),
     "layer_types": dict(layer_types=["linear_attention", "full_attention", "sliding_attention"]),
 }
-
-
-def vary(generator, changes):
-    """Draws the mixers and the heads of the delta rule. Its convolution has one activation."""
-    changes.pop("hidden_act", None)
-    changes["layer_types"] = [generator.choice(["linear_attention", "linear_attention", "full_attention"])
-                              for _ in range(changes["num_hidden_layers"])]
-    key_heads = generator.choice([1, 2, 3])
-    changes.update(linear_num_key_heads=key_heads, linear_num_value_heads=key_heads * generator.choice([1, 2, 3]),
-                   linear_key_head_dim=generator.choice([4, 7, 16, 33]),
-                   linear_value_head_dim=generator.choice([5, 8, 16, 40]),
-                   linear_conv_kernel_dim=generator.choice([2, 3, 4]))
