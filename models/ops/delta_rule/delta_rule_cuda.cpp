@@ -7,6 +7,7 @@
 #include "models/ops/delta_rule/boundaries_cuda.h"
 #include "models/ops/delta_rule/chunk_table.h"
 #include "models/ops/delta_rule/delta_rule.h"
+#include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/delta_rule/delta_rule_launch.h"
 #include "models/ops/delta_rule/general_launch.h"
 
@@ -110,15 +111,15 @@ void set_gradients(Arguments& arguments, const at::Tensor& grad_output,
   arguments.grad_beta = grads.beta.template data_ptr<float>();
 }
 
-// True if rows of the heads are vectors of 16 bytes.
-bool has_vectors(const at::Tensor& x) {
-  return x.size(2) % 8 == 0 && x.stride(0) % 8 == 0 &&
-         reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+// True if rows can be read in vectors of 16 bytes.
+bool has_aligned_rows(const at::Tensor& x) {
+  return x.stride(0) % 8 == 0 && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
 
 bool has_tensor_core_kernels(const DeltaRuleInputs& in) {
-  return in.v.scalar_type() == at::kBFloat16 && in.q.size(2) <= kDeltaRuleMaxKeys &&
-         has_vectors(in.q) && has_vectors(in.k) && has_vectors(in.v) &&
+  return delta_rule_on_tensor_cores(in.q.size(2), in.v.size(2),
+                                    float_type_of(in.v, kDeltaRuleName)) &&
+         has_aligned_rows(in.q) && has_aligned_rows(in.k) && has_aligned_rows(in.v) &&
          gpu_limits().shared_bytes >= kDeltaRuleSharedBytes;
 }
 
