@@ -1,3 +1,4 @@
+// A stream and a few words of device memory, for what ranks agree on through the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +10,6 @@
 
 namespace packtrain {
 
-// A stream and a few words of device memory, for what ranks agree on through the host.
 class Words {
  public:
   static constexpr std::size_t kNum = 8;
