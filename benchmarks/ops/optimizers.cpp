@@ -7,6 +7,8 @@
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/gradient_norm/gradient_norm.h"
 #include "training/optimizers/adamw.h"
+#include "training/optimizers/adamw8.h"
+#include "training/optimizers/dynamic_map.h"
 #include "training/optimizers/sophia.h"
 #include "training/optimizers/unclipped.h"
 
@@ -104,6 +106,30 @@ void add_sophia(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_
        }});
 }
 
+// Moments of 8-bit codes, with a scale for each block.
+void add_adamw8(OpBenchmarks& benchmarks, std::int64_t numel) {
+  constexpr double kBytes = 4 + 4 + 2 + 2 + 4 * (1 + 4.0 / kMomentBlock);
+  benchmarks.push_back(
+      {.name = "adamw, bf16 gradients, int8 moments",
+       .shape = shape_text({numel}),
+       .bytes = kBytes * static_cast<double>(numel),
+       .make = [=] {
+         const AdamWTensors tensors = make_tensors({"", at::kBFloat16, at::kByte}, numel);
+         const auto scales = [=] {
+           return at::zeros({numel / kMomentBlock}, options_on_gpu(at::kFloat));
+         };
+         const ShardPart part{tensors.master,
+                              tensors.grad,
+                              {tensors.exp_avg, scales(), tensors.exp_avg_sq, scales()},
+                              tensors.weight};
+         return [=, ranges = std::array{ShardRange{.numel = numel}},
+                 clip_factor = at::ones({}, options_on_gpu(at::kFloat)),
+                 skip = at::zeros({}, options_on_gpu(at::kByte))] {
+           adamw8(part, ranges, {.learning_rate = 1e-5}, clip_factor, skip);
+         };
+       }});
+}
+
 void add_squared_norm(OpBenchmarks& benchmarks, at::ScalarType dtype, std::int64_t numel) {
   benchmarks.push_back(
       {.name = dtype == at::kFloat ? "gradient norm, fp32" : "gradient norm, bf16",
@@ -144,6 +170,7 @@ void add_optimizers(OpBenchmarks& benchmarks) {
   add_adamw(benchmarks, {"adamw, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel);
   add_adamw(benchmarks, {"adamw, bf16 gradients and moments", at::kBFloat16, at::kBFloat16},
             kNumel);
+  add_adamw8(benchmarks, kNumel);
   add_adamw_amax(benchmarks, {"adamw, bf16 gradients, amaxes", at::kBFloat16, at::kFloat}, kNumel);
   add_sophia(benchmarks, {"sophia", at::kFloat, at::kFloat}, kNumel, /*hessian=*/false);
   add_sophia(benchmarks, {"sophia, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel,

@@ -247,7 +247,7 @@ void check_adapters(const Config& config) {
   if (config.batch.cost == CostSource::kMeasured) {
     refuse("batch.cost: measured", "Set batch.cost: flops.");
   }
-  if (config.optimizer.moments == Precision::kBFloat16) {
+  if (config.optimizer.moments == Moments::kBFloat16) {
     refuse("optimizer.moments: bf16", "Its random bits depend on all parameters; set fp32.");
   }
   if (config.guard.non_finite == NonFinite::kRewind) {

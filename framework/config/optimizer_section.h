@@ -12,7 +12,17 @@
 namespace packtrain {
 
 // Values of optimizer.name.
-inline constexpr std::array kOptimizerNames = {"adamw", "muon", "sophia"};
+inline constexpr std::array kOptimizerNames = {"adamw", "muon", "lion", "sophia"};
+
+// Data types of moments. kInt8: of AdamW alone; those of the others are then bfloat16.
+enum class Moments { kFloat32, kBFloat16, kInt8 };
+constexpr Moments moments_of(Precision precision) {
+  return precision == Precision::kFloat32 ? Moments::kFloat32 : Moments::kBFloat16;
+}
+// Returns the type of moments that are not AdamW's.
+constexpr DataType wide_type(Moments moments) {
+  return moments == Moments::kFloat32 ? DataType::kFloat32 : DataType::kBFloat16;
+}
 
 // An entry of optimizer.groups: other settings for some parameters.
 struct OptimizerGroupSetting {
@@ -34,7 +44,7 @@ struct OptimizerSection {
   double weight_decay = 0.1;
   bool decay_norms_and_biases = false;
   double max_grad_norm = 1.0;                 // 0 switches clipping off
-  Precision moments = Precision::kFloat32;    // bf16: rounded stochastically
+  Moments moments = Moments::kFloat32;        // bf16: rounded stochastically
   std::vector<OptimizerGroupSetting> groups;  // the first one that matches a parameter counts
   double gamma = 0.05;                        // of sophia, as the next two
   std::int64_t hessian_every = 10;            // optimizer steps

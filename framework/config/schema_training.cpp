@@ -18,6 +18,10 @@ Choices<std::string> optimizers() {
   return choices;
 }
 
+Choices<Moments> moments() {
+  return {{"fp32", Moments::kFloat32}, {"bf16", Moments::kBFloat16}, {"int8", Moments::kInt8}};
+}
+
 Choices<Precision> precisions() {
   return {{"fp32", Precision::kFloat32}, {"bf16", Precision::kBFloat16}};
 }
@@ -123,15 +127,17 @@ std::vector<Field> fields_of(OptimizerSection& s) {
       choice("optimizer.name", s.name, optimizers())
           .means(
               "The optimizer. `adamw`: AdamW. `muon`: Muon for the matrices of layers, and AdamW "
-              "for embeddings, head, adapters, norms and biases. Both have one rate. `sophia`: "
-              "Sophia-G, which divides the moment by an estimate of the Hessian's diagonal and "
-              "clips the step of each element. With it the defaults of optimizer.betas and "
-              "optimizer.epsilon are [0.965,0.99] and 1e-15 (docs/sophia.md)."),
+              "for embeddings, head, adapters, norms and biases. Both have one rate. `lion`: Lion, "
+              "with a rate 3 to 10 times lower. `sophia`: Sophia-G, which divides the moment by an "
+              "estimate of the Hessian's diagonal and clips the step of each element. With it the "
+              "defaults of optimizer.betas and optimizer.epsilon are [0.965,0.99] and 1e-15 "
+              "(docs/sophia.md)."),
       real("optimizer.learning_rate", s.learning_rate, {.low = 0})
           .means("Peak learning rate, reached at the end of warm-up."),
       real_pair("optimizer.betas", s.betas, {.low = 0, .high = 1, .below = true})
-          .means("AdamW: decay rates of the first and second moment. Sophia: of the moment and the "
-                 "Hessian estimate."),
+          .means("AdamW: decay rates of the first and second moment. Lion: rates of its direction "
+                 "and of its moment, often [0.9, 0.99]. Sophia: of the moment and the Hessian "
+                 "estimate."),
       real("optimizer.momentum", s.momentum, {.low = 0, .high = 1, .below = true})
           .means("Muon: decay rate of the momentum, which is Nesterov's."),
       real("optimizer.epsilon", s.epsilon, {.low = 0, .above = true})
@@ -145,9 +151,11 @@ std::vector<Field> fields_of(OptimizerSection& s) {
       real("optimizer.max_grad_norm", s.max_grad_norm, {.low = 0})
           .means("Clip gradients to this global norm. 0: no clipping. The size of Muon's updates "
                  "does not depend on it."),
-      choice("optimizer.moments", s.moments, precisions())
-          .means("Data type of moments. bf16 saves 2 bytes per parameter and moment, and uses "
-                 "unbiased stochastic rounding."),
+      choice("optimizer.moments", s.moments, moments())
+          .means("Data type of moments. `bf16` saves 2 bytes per parameter and moment, and uses "
+                 "unbiased stochastic rounding. `int8` saves 3 of AdamW's: codes with a scale for "
+                 "each 256 elements. Parameters of fewer than 4,096 elements then keep fp32, and "
+                 "other optimizers take bf16."),
       optimizer_groups("optimizer.groups", s.groups)
           .means("Parameters with settings of their own: a list of maps with `match` and any of "
                  "`name`, `learning_rate` and `weight_decay`. `match` is a pattern of the names "

@@ -62,10 +62,11 @@ struct ParameterSpec {
   std::vector<std::int64_t> shape;
   Initialization initialization = {};
   OptimizerGroup group = OptimizerGroup::kDecay;
-  bool trainable = true;    // false: no gradient, no optimizer state
-  bool in_adapter = false;  // of a low-rank update, not of the model itself
-  int adapter = 0;          // number of the adapter that it is of, where several are trained
-  int optimizer = 0;        // number of its optimizer settings (training/optimizers)
+  bool trainable = true;     // false: no gradient, no optimizer state
+  bool in_adapter = false;   // of a low-rank update, not of the model itself
+  int adapter = 0;           // number of the adapter that it is of, where several are trained
+  int optimizer = 0;         // number of its optimizer settings (training/optimizers)
+  bool block_state = false;  // its optimizer has state for blocks of elements
   ParameterEncoding encoding = {};
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
   bool decodable = false;                 // its operator decodes it (ops/encoded_weight.h)

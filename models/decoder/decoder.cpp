@@ -43,7 +43,7 @@ class ParameterOptions {
         has_encoded_ = true;
       }
       if (in_layer) parameter.fused_rows = fused_rows(config_, parameter);
-      if (options_.optimizer_of) parameter.optimizer = options_.optimizer_of(parameter, in_layer);
+      if (options_.choose_optimizer) options_.choose_optimizer(parameter, in_layer);
     }
     return parameters;
   }

@@ -28,9 +28,9 @@ struct DecoderOptions {
   std::set<std::string> not_encoded = {};
   // By parameter (families/parameter_parts.h).
   std::map<std::string, std::vector<ParameterPart>> parts = {};
-  // Returns ParameterSpec::optimizer of a parameter. `in_layer`: it is not of the embedding or the
-  // head. Empty: 0.
-  std::function<int(const ParameterSpec& parameter, bool in_layer)> optimizer_of = {};
+  // Sets `optimizer` and `block_state` of a parameter. `in_layer`: it is not of the embedding or
+  // the head. May be empty.
+  std::function<void(ParameterSpec& parameter, bool in_layer)> choose_optimizer = {};
   LayerPolicies recompute = RecomputePolicy::none();
   std::shared_ptr<const Objective> objective = std::make_shared<NextToken>();
 };

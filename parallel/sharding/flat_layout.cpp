@@ -7,6 +7,7 @@
 
 #include "framework/core/math.h"
 #include "models/block/encoded_layout.h"
+#include "parallel/sharding/optimizer_state.h"
 
 namespace packtrain {
 namespace {
@@ -25,9 +26,15 @@ std::int64_t alignment(const FlatLayout& layout, std::int64_t size_bytes) {
   return size_bytes / static_cast<std::int64_t>(smallest);
 }
 
-std::int64_t parameter_alignment(const FlatLayout& layout) {
+// `has_blocks`: the optimizer has state for blocks of elements, which no rank then cuts.
+std::int64_t parameter_alignment(const FlatLayout& layout, bool has_blocks) {
   if (layout.encoding.format == ParameterEncoding::Format::kNf4) return kNf4GroupBytes;
-  return alignment(layout, kParameterBytes);
+  const std::int64_t aligned = alignment(layout, kParameterBytes);
+  return has_blocks ? std::lcm(aligned, kStateBlock) : aligned;
+}
+
+bool has_block_state(const ParameterSpec& spec) {
+  return spec.trainable && spec.block_state;
 }
 
 }  // namespace
@@ -40,7 +47,8 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
   FlatLayout layout;
   layout.encoding = parameters.front().encoding;
   layout.gathered_type = gathered_type(parameters.front());
-  const std::int64_t aligned = parameter_alignment(layout);
+  const std::int64_t aligned =
+      parameter_alignment(layout, std::ranges::any_of(ordered, has_block_state));
   std::int64_t end = 0;
   for (ParameterSpec& spec : ordered) {
     const std::int64_t offset = round_up(end, aligned);
@@ -55,7 +63,8 @@ FlatLayout make_flat_layout(std::span<const ParameterSpec> parameters, int num_r
 
 std::int64_t numel_without_padding(const FlatLayout& layout) {
   const Segment& last = layout.segments.back();
-  return round_up(last.offset + last.numel, parameter_alignment(layout));
+  const bool has_blocks = std::ranges::any_of(layout.segments, has_block_state, &Segment::spec);
+  return round_up(last.offset + last.numel, parameter_alignment(layout, has_blocks));
 }
 
 std::vector<GroupRange> group_ranges(const FlatLayout& layout, int rank) {

@@ -20,13 +20,14 @@ struct Segment {
 };
 
 // Parameters of one encoding one after another, in the order of their optimizer groups, adapters
-// and optimizers. They are aligned as the encoding needs (128 elements of float32 or bfloat16, 256
-// of weights in 8-bit products, a group of NF4). Stored 8-bit floats have 256 bytes. Elements are
-// those of encoding.stored_type(): bytes if encoded. Several ranks gather elements of gathered_type
-// (encoded_layout.h).
-// Rank r owns the contiguous elements [r * shard_numel, (r + 1) * shard_numel), which may cut
-// parameters, and with NF4 has whole groups. An all-gather then writes directly into the memory
-// whose views are the weights. Gaps always hold zeros.
+// and optimizers. They are aligned as the encoding needs: at 128 elements of
+// float32 or bfloat16, at a group of NF4. Weights in 8-bit products or with state for blocks are
+// aligned at 256. Stored 8-bit floats have
+// 256 bytes. Elements are those of encoding.stored_type(): bytes if encoded. Several ranks gather
+// elements of gathered_type (encoded_layout.h). Rank r owns the contiguous elements [r *
+// shard_numel, (r + 1) * shard_numel), which may cut parameters, and with NF4 has whole groups. An
+// all-gather then writes directly into the memory whose views are the weights. Gaps always hold
+// zeros.
 struct FlatLayout {
   ParameterEncoding encoding;
   DataType gathered_type = DataType::kFloat32;

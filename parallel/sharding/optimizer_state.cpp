@@ -12,6 +12,8 @@ std::int64_t state_values(const OptimizerStateSpec& spec, std::int64_t numel) {
   switch (spec.granularity) {
     case StateGranularity::kElement:
       return numel;
+    case StateGranularity::kBlock:
+      return (numel + kStateBlock - 1) / kStateBlock;
   }
   return 0;
 }

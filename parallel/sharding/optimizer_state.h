@@ -13,8 +13,10 @@
 
 namespace packtrain {
 
-// One value of the state belongs to one element of the weights.
-enum class StateGranularity { kElement };
+// One value of the state belongs to one element of the weights, or to a block of them. Block b has
+// the elements [256 b, 256 (b + 1)) of a parameter.
+enum class StateGranularity { kElement, kBlock };
+inline constexpr std::int64_t kStateBlock = 256;  // elements of a block
 
 struct OptimizerStateSpec {
   std::string name;  // also the kind of tensor in checkpoints
@@ -32,9 +34,10 @@ struct OptimizerStateSpec {
 struct OptimizerTensor {
   std::string name;
   at::Tensor values;
+  std::int64_t elements_per_value = 1;  // the last value may have fewer
 };
 
-// Values for `numel` consecutive elements of weights.
+// Values for `numel` consecutive elements of weights, of which the first begins a block.
 std::int64_t state_values(const OptimizerStateSpec& spec, std::int64_t numel);
 // Bytes of the whole state for `numel` consecutive elements of weights that have all of it.
 std::int64_t state_bytes(std::span<const OptimizerStateSpec> state, std::int64_t numel);

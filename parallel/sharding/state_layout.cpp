@@ -3,16 +3,25 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/core/math.h"
+
 namespace packtrain {
+namespace {
+
+// Replicas compare their state word by word, so the values of a range are whole words.
+constexpr std::int64_t kWordBytes = 8;
+
+}  // namespace
 
 StateLayout::StateLayout(std::vector<OptimizerStateSpec> specs, std::span<const StateRange> ranges)
     : specs_(std::move(specs)), begins_{0} {
   for (const StateRange& range : ranges) begins_.push_back(begins_.back() + range.numel);
   for (const OptimizerStateSpec& spec : specs_) {
+    const auto width = static_cast<std::int64_t>(at::elementSize(spec.dtype));
     std::vector<std::int64_t>& values = values_at_.emplace_back(1, 0);
     for (const StateRange& range : ranges) {
       const std::int64_t own = spec.is_of(range.optimizer) ? state_values(spec, range.numel) : 0;
-      values.push_back(values.back() + own);
+      values.push_back(values.back() + round_up(own, kWordBytes / width));
     }
   }
 }
@@ -41,8 +50,8 @@ std::vector<OptimizerTensor> StateLayout::narrow(std::span<const OptimizerTensor
     const std::int64_t first = values_before(s, begin);
     const std::int64_t num_values = values_before(s, begin + numel) - first;
     if (num_values == 0) continue;
-    part.push_back(
-        {specs_[s].name, find_tensor(state, specs_[s].name).narrow(0, first, num_values)});
+    part.push_back({specs_[s].name, find_tensor(state, specs_[s].name).narrow(0, first, num_values),
+                    specs_[s].granularity == StateGranularity::kBlock ? kStateBlock : 1});
   }
   return part;
 }

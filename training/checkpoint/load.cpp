@@ -60,6 +60,11 @@ std::string tensor_name(const std::string& kind, const std::string& parameter, s
   return fmt::format("{}/{}@{}", kind, parameter, begin);
 }
 
+// Of consecutive elements from the beginning of a block on.
+std::int64_t values_of_blocks(std::int64_t numel, std::int64_t block) {
+  return (numel + block - 1) / block;
+}
+
 std::int64_t numel_of(const std::vector<std::int64_t>& shape) {
   std::int64_t numel = 1;
   for (const std::int64_t size : shape) numel *= size;  // checked by parse_manifest
@@ -130,7 +135,7 @@ void ShardReader::verify_all() {
 }
 
 const SafetensorsEntry& ShardReader::entry(const std::string& kind, const std::string& parameter,
-                                           const SavedPart& part) {
+                                           const SavedPart& part, std::int64_t block) {
   const ShardFile& holder = file(part.file);
   const auto found = holder.tensors().find(tensor_name(kind, parameter, part.saved_begin));
   if (found == holder.tensors().end()) {
@@ -139,7 +144,8 @@ const SafetensorsEntry& ShardReader::entry(const std::string& kind, const std::s
     if (kind == "weight") throw DamagedCheckpoint(folder_ + ": " + fault);
     fail_at(folder_, fault, kWasFrozen);
   }
-  if (found->second.shape.size() != 1 || found->second.shape[0] < part.end - part.saved_begin) {
+  const std::int64_t needed = values_of_blocks(part.end - part.saved_begin, block);
+  if (found->second.shape.size() != 1 || found->second.shape[0] < needed) {
     throw DamagedCheckpoint(
         fmt::format("{}: '{}' is shorter than the manifest says", holder.path(), found->first));
   }
@@ -156,11 +162,12 @@ DataType ShardReader::dtype(const std::string& kind, const std::string& paramete
 }
 
 void ShardReader::read_part(const std::string& kind, const std::string& parameter,
-                            const SavedPart& part, const at::Tensor& destination) {
-  const SafetensorsEntry& saved = entry(kind, parameter, part);
+                            const SavedPart& part, const at::Tensor& destination,
+                            std::int64_t block) {
+  const SafetensorsEntry& saved = entry(kind, parameter, part, block);
   const std::size_t width = size_of(saved.dtype);
   const auto bytes_until = [&](std::int64_t element) {
-    return static_cast<std::uint64_t>(element - part.saved_begin) * width;
+    return static_cast<std::uint64_t>(values_of_blocks(element - part.saved_begin, block)) * width;
   };
   std::int64_t done = 0;
   const auto take = [&](std::span<const std::byte> bytes) {
@@ -175,12 +182,14 @@ void ShardReader::read_part(const std::string& kind, const std::string& paramete
 }
 
 void ShardReader::read(const std::string& kind, const std::string& parameter, std::int64_t begin,
-                       const at::Tensor& destination) {
-  const std::int64_t end = begin + destination.numel();
+                       const at::Tensor& destination, std::int64_t block) {
+  std::int64_t end = begin + destination.numel() * block;
+  if (block > 1) end = std::min(end, numel_of(shape(parameter)));  // the last block may be shorter
   std::int64_t cursor = begin;
   for (const SavedPart& part : ranges_.parts(parameter, begin, end)) {
+    const std::int64_t first = (part.begin - begin) / block;
     read_part(kind, parameter, part,
-              destination.narrow(0, part.begin - begin, part.end - part.begin));
+              destination.narrow(0, first, values_of_blocks(part.end - part.begin, block)), block);
     cursor = part.end;
   }
   if (cursor == end) return;
@@ -197,7 +206,7 @@ const char* name_of_moments(DataType type) {
 
 void log_converted_moments(ShardReader& reader, const ShardView& shard, const std::string& folder) {
   if (shard.optimizer.empty()) return;
-  const auto& [kind, values] = shard.optimizer.front();
+  const auto& [kind, values, block] = shard.optimizer.front();
   const DataType saved = reader.dtype(kind, shard.parameter, shard.begin);
   const DataType wanted = data_type_of(values);
   if (saved == wanted) return;
@@ -216,8 +225,8 @@ ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView>
     if (shard.numel == 0) continue;
     if (!with_optimizer_state || !shard.trainable) continue;
     if (!std::exchange(logged, true)) log_converted_moments(reader, shard, folder);
-    for (const auto& [kind, values] : shard.optimizer) {
-      reader.read(kind, shard.parameter, shard.begin, values);
+    for (const auto& [kind, values, block] : shard.optimizer) {
+      reader.read(kind, shard.parameter, shard.begin, values, block);
     }
   }
   return reader.counts();

@@ -56,16 +56,20 @@ std::uint64_t num_bytes_of(std::span<const ShardView> shards, bool weights_only)
 // The tensors of one rank's file, kept in CPU memory until they are written.
 class RankTensors {
  public:
-  void add(const std::string& kind, const ShardView& shard, const at::Tensor& tensor) {
-    if (!tensor.defined() || tensor.dim() != 1 || tensor.numel() != shard.numel) {
+  // `block`: elements of the parameter for each of the tensor.
+  void add(const std::string& kind, const ShardView& shard, const at::Tensor& tensor,
+           std::int64_t block = 1) {
+    const std::int64_t numel = (shard.numel + block - 1) / block;
+    if (!tensor.defined() || tensor.dim() != 1 || tensor.numel() != numel ||
+        shard.begin % block != 0) {
       throw Error(ErrorCategory::kInternal,
                   fmt::format("{} of '{}' is not a 1-D tensor of {} elements", kind,
-                              shard.parameter, shard.numel));
+                              shard.parameter, numel));
     }
     kept_.push_back(tensor.cpu().contiguous());
     tensors_.push_back({fmt::format("{}/{}@{}", kind, shard.parameter, shard.begin),
                         data_type_of(tensor),
-                        {shard.numel},
+                        {numel},
                         bytes_of(kept_.back())});
   }
   std::span<const TensorToWrite> tensors() const { return tensors_; }
@@ -157,7 +161,9 @@ std::string write_own_file(const std::string& folder, std::span<const ShardView>
     ranges.push_back({key_of(shard.parameter, shard.shape), shard.begin, shard.numel});
     tensors.add("weight", shard, shard.weight);
     if (!saves_optimizer_state(shard, weights_only)) continue;
-    for (const auto& [kind, values] : shard.optimizer) tensors.add(kind, shard, values);
+    for (const auto& [kind, values, block] : shard.optimizer) {
+      tensors.add(kind, shard, values, block);
+    }
   }
   const std::string name = rank_file_name(*writers.own, writers.num);
   const CheckpointFile file = write_shard_file(folder, name, tensors.tensors());

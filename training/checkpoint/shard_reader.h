@@ -31,12 +31,13 @@ class ShardReader {
   DataType dtype(const std::string& kind, const std::string& parameter, std::int64_t begin = 0);
 
   // Fills `destination` (1-D, any device, converted to its dtype) with the elements of the
-  // flattened parameter from `begin` on. Bytes are checked when they are read. The first read of an
+  // flattened parameter from `begin` on. `block`: `kind` has one value for this number of elements,
+  // and `begin` is a multiple of it. Bytes are checked when they are read. The first read of an
   // older checkpoint's file checks the whole file.
   // Throws Error(kCheckpoint) when no file has an element, DamagedCheckpoint when a file differs
   // from the saved one.
   void read(const std::string& kind, const std::string& parameter, std::int64_t begin,
-            const at::Tensor& destination);
+            const at::Tensor& destination, std::int64_t block = 1);
 
   const ReadCounts& counts() const { return counts_; }
 
@@ -45,9 +46,9 @@ class ShardReader {
   void add_ranges(std::size_t index);
   // The tensor that contains the part. A frozen parameter has no moments.
   const SafetensorsEntry& entry(const std::string& kind, const std::string& parameter,
-                                const SavedPart& part);
+                                const SavedPart& part, std::int64_t block = 1);
   void read_part(const std::string& kind, const std::string& parameter, const SavedPart& part,
-                 const at::Tensor& destination);
+                 const at::Tensor& destination, std::int64_t block);
   // Checks an older checkpoint before an element is reported as missing, because damage is more
   // likely.
   void verify_all();

@@ -1,6 +1,7 @@
 // AdamW as an optimizer of the table.
 #include "framework/device/tensor_type.h"
 #include "training/optimizers/adamw.h"
+#include "training/optimizers/adamw8.h"
 
 namespace packtrain {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 class AdamW final : public Optimizer {
  public:
   AdamW(const OptimizerSection& section, std::uint64_t seed)
-      : moments_(scalar_type(data_type(section.moments))) {
+      : moments_(scalar_type(wide_type(section.moments))) {
     options_.beta1 = section.betas[0];
     options_.beta2 = section.betas[1];
     options_.epsilon = section.epsilon;
@@ -35,6 +36,7 @@ class AdamW final : public Optimizer {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_adamw(const OptimizerSection& options, std::uint64_t seed) {
+  if (options.moments == Moments::kInt8) return make_adamw8(options);
   return std::make_unique<AdamW>(options, seed);
 }
 

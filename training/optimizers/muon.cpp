@@ -14,7 +14,7 @@ constexpr double kRmsOfAdamW = 0.2;
 class Muon final : public Optimizer {
  public:
   Muon(const OptimizerSection& section, std::uint64_t seed)
-      : moments_(scalar_type(data_type(section.moments))) {
+      : moments_(scalar_type(wide_type(section.moments))) {
     options_.beta1 = section.momentum;
     options_.weight_decay = weight_decays(section);
     options_.seed = seed;

@@ -5,6 +5,7 @@
 
 #include "framework/core/error.h"
 #include "training/optimizers/adamw.h"
+#include "training/optimizers/lion.h"
 #include "training/optimizers/muon.h"
 #include "training/optimizers/sophia.h"
 
@@ -19,6 +20,7 @@ struct OptimizerEntry {
 constexpr std::array kOptimizers = {
     OptimizerEntry{"adamw", make_adamw},
     OptimizerEntry{"muon", make_muon},
+    OptimizerEntry{"lion", make_lion},
     OptimizerEntry{"sophia", make_sophia},
 };
 

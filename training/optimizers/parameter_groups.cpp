@@ -13,7 +13,10 @@
 namespace packtrain {
 namespace {
 
+constexpr const char* kAdamW = "adamw";
 constexpr const char* kMuon = "muon";
+// Moments of smaller parameters stay float32: they need little memory.
+constexpr std::int64_t kSmallestInt8 = 4096;
 
 // Adds what one number keeps. Tensors of one name have one type.
 void add_state(std::vector<OptimizerStateSpec>& all, std::vector<OptimizerStateSpec> own,
@@ -59,6 +62,12 @@ bool ParameterGroups::has_muon() const {
 }
 
 int ParameterGroups::of(const ParameterSpec& parameter, bool in_layer) const {
+  const int number = number_of(parameter, in_layer);
+  const bool is_small = has_int8() && parameter.numel() < kSmallestInt8;
+  return is_small && settings(number).name == kAdamW ? num_wide() + number : number;
+}
+
+int ParameterGroups::number_of(const ParameterSpec& parameter, bool in_layer) const {
   const auto found = std::ranges::find_if(section_.groups, [&](const OptimizerGroupSetting& group) {
     return matches_wildcard(group.match, parameter.name);
   });
@@ -74,13 +83,19 @@ OptimizerSection ParameterGroups::settings(int number) const {
   const int of_group = number % num_groups();
   OptimizerSection settings = section_;
   settings.groups.clear();
-  settings.name = number < num_groups() ? name_of(of_group) : "adamw";
+  settings.name = number % num_wide() < num_groups() ? name_of(of_group) : kAdamW;
+  if (number >= num_wide()) settings.moments = Moments::kFloat32;
   if (of_group == 0) return settings;
   const OptimizerGroupSetting& group = section_.groups.at(static_cast<std::size_t>(of_group) - 1);
   settings.learning_rate = group.learning_rate.value_or(section_.learning_rate);
   settings.weight_decay = group.weight_decay.value_or(section_.weight_decay);
   if (group.weight_decay) settings.decay_norms_and_biases = true;
   return settings;
+}
+
+bool ParameterGroups::has_blocks(int number) const {
+  const OptimizerSection own = settings(number);
+  return own.name == kAdamW && own.moments == Moments::kInt8;
 }
 
 bool ParameterGroups::orthogonalises(int number) const {
@@ -111,7 +126,10 @@ void ParameterGroups::check(std::span<const std::unique_ptr<Block>> blocks) cons
     }
   }
   if (std::ranges::find(used, true) == used.end()) return;
-  const auto is_used = [&](int number) { return bool{used[static_cast<std::size_t>(number)]}; };
+  const auto is_used = [&](int number) {
+    const auto n = static_cast<std::size_t>(number);
+    return used[n] || (has_int8() && used[n + static_cast<std::size_t>(num_wide())]);
+  };
   bool uses_muon = false;
   for (int group = 0; group < num_groups(); ++group) {
     const bool is_muon = name_of(group) == kMuon;

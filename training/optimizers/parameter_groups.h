@@ -19,7 +19,8 @@ class ParameterGroups {
 
   // Numbers are 0 .. size() - 1. 0 has the settings of the section itself. With Muon each number
   // has another one with AdamW, for what is no matrix.
-  int size() const { return has_muon() ? 2 * num_groups() : num_groups(); }
+  // With 8-bit moments each of these has another one with float32 moments, for small parameters.
+  int size() const { return (has_int8() ? 2 : 1) * num_wide(); }
   // The number of a parameter: that of the first group whose pattern matches its name, or 0. Muon
   // updates matrices: where the section chooses it those of layers alone, without adapters, and
   // where a group does all that match.
@@ -27,6 +28,8 @@ class ParameterGroups {
   // The settings of a number. Those of a group with a weight decay have it for norms and biases
   // too.
   OptimizerSection settings(int number) const;
+  // True where the number has state for blocks of elements (ParameterSpec::block_state).
+  bool has_blocks(int number) const;
   // True where parameters of the number are updated by whole matrices.
   bool orthogonalises(int number) const;
   // The peak rate of a number divided by that of the section.
@@ -41,6 +44,9 @@ class ParameterGroups {
  private:
   int num_groups() const { return 1 + static_cast<int>(section_.groups.size()); }
   bool has_muon() const;
+  bool has_int8() const { return section_.moments == Moments::kInt8; }
+  int num_wide() const { return has_muon() ? 2 * num_groups() : num_groups(); }
+  int number_of(const ParameterSpec& parameter, bool in_layer) const;
   const std::string& name_of(int group) const;
 
   OptimizerSection section_;

@@ -8,7 +8,7 @@ namespace {
 class Sophia final : public Optimizer {
  public:
   Sophia(const OptimizerSection& section, std::uint64_t seed)
-      : moments_(scalar_type(data_type(section.moments))) {
+      : moments_(scalar_type(wide_type(section.moments))) {
     options_.beta1 = section.betas[0];
     options_.beta2 = section.betas[1];
     options_.gamma = section.gamma;

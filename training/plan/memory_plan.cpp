@@ -190,7 +190,7 @@ std::string MemoryPlanner::moments_text() const {
   const bool all_have_all =
       std::ranges::all_of(state_specs_, [](const auto& spec) { return spec.optimizers.empty(); });
   return fmt::format("{}{}, {}", all_have_all ? "" : "up to ", number_word(state_specs_.size()),
-                     name_of(config_.optimizer.moments));
+                     config_value(config_, "optimizer.moments"));
 }
 
 void MemoryPlanner::add_slots(MemoryPlan& plan) const {

@@ -33,8 +33,8 @@ std::vector<std::string> raise_setting(const SettingStep& step, Config& config) 
     config.memory.recompute = step.recompute;
     settings.push_back(fmt::format("memory.recompute={}", step.name));
   }
-  if (step.narrow_moments && config.optimizer.moments != Precision::kBFloat16) {
-    config.optimizer.moments = Precision::kBFloat16;
+  if (step.narrow_moments && config.optimizer.moments == Moments::kFloat32) {
+    config.optimizer.moments = Moments::kBFloat16;
     settings.emplace_back("optimizer.moments=bf16");
   }
   return settings;

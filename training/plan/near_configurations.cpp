@@ -100,9 +100,9 @@ Alternatives sharing_changes(const MemoryRanks& ranks) {
 }
 
 void add_changes_of_numbers(const Config& config, std::vector<Alternatives>& changes) {
-  if (config.optimizer.moments == Precision::kFloat32) {
+  if (config.optimizer.moments == Moments::kFloat32) {
     changes.push_back({{"optimizer.moments=bf16", true, [](FitInput& input) {
-                          input.config.optimizer.moments = Precision::kBFloat16;
+                          input.config.optimizer.moments = Moments::kBFloat16;
                         }}});
   }
   if (config.precision.compute == Precision::kFloat32) {

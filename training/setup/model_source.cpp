@@ -215,9 +215,10 @@ DecoderOptions decoder_options(const Config& config, const DecoderConfig& decode
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.encoding = {data_type(config.precision.compute)};
-  options.optimizer_of = [groups = ParameterGroups(config.optimizer)](
-                             const ParameterSpec& parameter, bool in_layer) {
-    return groups.of(parameter, in_layer);
+  options.choose_optimizer = [groups = ParameterGroups(config.optimizer)](ParameterSpec& parameter,
+                                                                          bool in_layer) {
+    parameter.optimizer = groups.of(parameter, in_layer);
+    parameter.block_state = groups.has_blocks(parameter.optimizer);
   };
   options.recompute = layer_policies(config.memory);
   options.objective = make_objective(config.objective);

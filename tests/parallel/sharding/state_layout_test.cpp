@@ -54,5 +54,19 @@ TEST(StateLayout, ARangeOfSeveralNumbersHasTheValuesOfEach) {
   EXPECT_TRUE(middle[1].values.equal(at::arange(8, 12, at::kFloat)));
 }
 
+TEST(StateLayout, ABlockOfElementsHasOneValue) {
+  const std::vector<OptimizerStateSpec> specs = {
+      {.name = "blocks", .granularity = StateGranularity::kBlock, .optimizers = {1}}};
+  const std::array ranges = {StateRange{768, 1}, StateRange{512, 0}, StateRange{1280, 1}};
+  const StateLayout layout(specs, ranges);
+  EXPECT_EQ(layout.num_values(0), 4 + 6);  // 3 and 5 blocks, in whole words of 8 bytes
+  const auto first = layout.narrow(numbered(layout), 256, 500);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].elements_per_value, 256);
+  EXPECT_TRUE(first[0].values.equal(at::arange(1, 3, at::kFloat)));
+  const auto second = layout.narrow(numbered(layout), 1280 + 256, 1);
+  EXPECT_TRUE(second[0].values.equal(at::arange(5, 6, at::kFloat)));
+}
+
 }  // namespace
 }  // namespace packtrain

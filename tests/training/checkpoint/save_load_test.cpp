@@ -1,9 +1,12 @@
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "tests/helpers/temporary_folder.h"
 #include "tests/parallel/communicators/thread_ranks.h"
@@ -83,6 +86,36 @@ TEST(Checkpoint, OfWeightsOnlyHasNoMomentsAndSaysSo) {
   EXPECT_EQ(num_wrong_elements(shards, false), 0);
   const Error error = error_of([&] { load_checkpoint(root / "step-1", shards, true); });
   EXPECT_NE(error.message().find("no exp_avg of parameter 'embed'"), std::string::npos);
+}
+
+// Two ranks write 700 and 312 elements of one parameter, whose blocks have 256 elements.
+TEST(Checkpoint, KeepsStateOfBlocksForAnyOtherRanges) {
+  const auto view_of = [](std::int64_t begin, std::int64_t numel, bool values) {
+    ShardView shard{.parameter = "w",
+                    .shape = {1080},
+                    .begin = begin,
+                    .numel = numel,
+                    .weight = at::full({numel}, 1.0, at::kFloat)};
+    const std::int64_t blocks = (numel + 255) / 256;
+    shard.optimizer = {{"blocks",
+                        values ? at::arange(begin / 256, begin / 256 + blocks, at::kFloat)
+                               : at::full({blocks}, -1.0, at::kFloat),
+                        256}};
+    return shard;
+  };
+  const TemporaryFolder root;
+  run_ranks(2, [&](Communicator& control) {
+    const std::vector<ShardView> shards = {control.rank() == 0 ? view_of(0, 768, true)
+                                                               : view_of(768, 312, true)};
+    save_checkpoint(root.path(), sample_state(1), shards, {3}, control);
+  });
+  for (const auto& [begin, numel] :
+       {std::pair<std::int64_t, std::int64_t>{0, 1080}, {512, 512}, {1024, 56}, {256, 824}}) {
+    const std::vector<ShardView> loaded = {view_of(begin, numel, false)};
+    const std::vector<ShardView> wanted = {view_of(begin, numel, true)};
+    load_checkpoint(root / "step-1", loaded, true);
+    EXPECT_TRUE(at::equal(loaded[0].optimizer[0].values, wanted[0].optimizer[0].values)) << begin;
+  }
 }
 
 TEST(Checkpoint, KeepsAnyStateThatTheOptimizerDeclares) {

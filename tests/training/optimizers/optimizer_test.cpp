@@ -44,7 +44,7 @@ TEST(AdamWOptimizer, UpdatesAsTheOperatorDoes) {
   section.betas = {0.8, 0.9};
   section.epsilon = 1e-6;
   section.weight_decay = 0.1;
-  section.moments = Precision::kBFloat16;
+  section.moments = Moments::kBFloat16;
   AdamWOptions options;
   options.learning_rate = 3e-3;
   options.beta1 = 0.8;
@@ -71,7 +71,7 @@ TEST(AdamWOptimizer, UpdatesAsTheOperatorDoes) {
 TEST(AdamWOptimizer, HasStateOfTheConfiguredType) {
   OptimizerSection section;
   EXPECT_EQ(make_optimizer(section, 0)->state().at(0).dtype, at::kFloat);
-  section.moments = Precision::kBFloat16;
+  section.moments = Moments::kBFloat16;
   EXPECT_EQ(make_optimizer(section, 0)->state().at(0).dtype, at::kBFloat16);
 }
 

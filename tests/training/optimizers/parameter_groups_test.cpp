@@ -146,6 +146,32 @@ TEST(MuonGroups, MuonWithoutAMatrixIsRefused) {
   EXPECT_THROW(groups.check(block_of(groups, {{.name = "norm", .shape = {8}}})), Error);
 }
 
+TEST(Int8Groups, SmallParametersHaveFloat32Moments) {
+  OptimizerSection section;
+  section.moments = Moments::kInt8;
+  const ParameterGroups groups(section);
+  const int small = groups.of({.name = "a", .shape = {4095}}, true);
+  const int large = groups.of({.name = "b", .shape = {4096}}, true);
+  EXPECT_EQ(groups.settings(small).moments, Moments::kFloat32);
+  EXPECT_EQ(groups.settings(large).moments, Moments::kInt8);
+  EXPECT_FALSE(groups.has_blocks(small));
+  EXPECT_TRUE(groups.has_blocks(large));
+  for (const OptimizerStateSpec& spec : groups.state()) {
+    EXPECT_NE(spec.is_of(small), spec.is_of(large)) << spec.name;
+  }
+}
+
+TEST(Int8Groups, MuonsMomentumIsBFloat16) {
+  OptimizerSection section = muon();
+  section.moments = Moments::kInt8;
+  const ParameterGroups groups(section);
+  for (const OptimizerStateSpec& spec : groups.state()) {
+    if (spec.name == "momentum_buffer") EXPECT_EQ(spec.dtype, at::kBFloat16);
+  }
+  EXPECT_TRUE(groups.orthogonalises(groups.of(named("w"), true)));
+  EXPECT_FALSE(groups.has_blocks(groups.of(named("w"), true)));
+}
+
 TEST(ParameterGroups, NothingIsRefusedWhereNothingIsTrained) {
   const ParameterGroups groups(two_groups());
   EXPECT_NO_THROW(groups.check(block_of(groups, {named("b.weight", false)})));

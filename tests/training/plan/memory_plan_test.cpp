@@ -88,7 +88,8 @@ void expect_planned_state(const DecoderConfig& decoder, Precision compute) {
   ShardingOptions options;
   options.reduce = scalar_type(compute);
   options.optimizer_state = adamw_state(options.reduce);
-  config.precision.reduce = config.optimizer.moments = compute;
+  config.precision.reduce = compute;
+  config.optimizer.moments = moments_of(compute);
   ShardedModel model(make_decoder(decoder, decoder_options(config, decoder)), *device,
                      {world->connect(Backend::kLocal), world->connect(Backend::kLocal)}, options);
   const MemoryPlan plan = plan_of(config, decoder, 1);
@@ -183,7 +184,7 @@ TEST(MemoryPlan, MomentsInBFloat16TakeHalf) {
   Config config;
   const DecoderConfig decoder = small_decoder(false);
   const std::int64_t wide = bytes_of(plan_of(config, decoder, 1), {"moments"});
-  config.optimizer.moments = Precision::kBFloat16;
+  config.optimizer.moments = Moments::kBFloat16;
   EXPECT_EQ(2 * bytes_of(plan_of(config, decoder, 1), {"moments"}), wide);
 }
 

@@ -31,7 +31,7 @@ Config config_with(Recompute recompute, Precision moments) {
   config.batch.global_batch_size = 1'000'000;
   config.parallel.gather_slots = 3;
   config.memory.recompute = recompute;
-  config.optimizer.moments = moments;
+  config.optimizer.moments = moments_of(moments);
   return config;
 }
 

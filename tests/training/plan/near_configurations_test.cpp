@@ -58,7 +58,7 @@ TEST(NearConfigurations, HaveThePlannedSizeOfTheChange) {
   const std::vector<NearConfiguration> near = near_configurations(input);
   const NearConfiguration* moments = named(near, "optimizer.moments=bf16");
   ASSERT_NE(moments, nullptr);
-  input.config.optimizer.moments = Precision::kBFloat16;
+  input.config.optimizer.moments = Moments::kBFloat16;
   EXPECT_EQ(least_memory(input).bytes, moments->bytes);
 }
 

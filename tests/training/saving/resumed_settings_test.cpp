@@ -102,7 +102,7 @@ TEST(ResumedSettings, AKeyThatTheCheckpointLacksHadItsDefault) {
   Config config;
   const ResumePoint older = saved_without(config, {"moments", "decay_shape", "max_grad_norm"});
   EXPECT_EQ(changed_keys(older, config), Keys{});
-  config.optimizer.moments = Precision::kBFloat16;
+  config.optimizer.moments = Moments::kBFloat16;
   config.optimizer.max_grad_norm = 2;
   EXPECT_EQ(changed_keys(older, config), (Keys{"optimizer.max_grad_norm", "optimizer.moments"}));
 }

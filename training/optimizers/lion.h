@@ -1,0 +1,16 @@
+// Lion (Chen et al., "Symbolic discovery of optimization algorithms", arXiv 2302.06675).
+//    g = clip_factor * grad; c = b1 m + (1 - b1) g; w = w (1 - lr wd) - lr sign(c);
+//    m = b2 m + (1 - b2) g
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "training/optimizers/optimizer.h"
+
+namespace packtrain {
+
+// Its moment has the name of AdamW's first one (adamw.h).
+std::unique_ptr<Optimizer> make_lion(const OptimizerSection& options, std::uint64_t seed);
+
+}  // namespace packtrain
