@@ -8,7 +8,8 @@
 namespace packtrain {
 namespace {
 
-// Replicas compare their state word by word, so the values of a range are whole words.
+// Replicas compare their state word by word, so the values of blocks in a range are whole words.
+// Those of elements are, because ranges are.
 constexpr std::int64_t kWordBytes = 8;
 
 }  // namespace
@@ -17,11 +18,13 @@ StateLayout::StateLayout(std::vector<OptimizerStateSpec> specs, std::span<const 
     : specs_(std::move(specs)), begins_{0} {
   for (const StateRange& range : ranges) begins_.push_back(begins_.back() + range.numel);
   for (const OptimizerStateSpec& spec : specs_) {
+    const bool has_blocks = spec.granularity == StateGranularity::kBlock;
     const auto width = static_cast<std::int64_t>(at::elementSize(spec.dtype));
+    const std::int64_t whole = has_blocks ? kWordBytes / width : 1;
     std::vector<std::int64_t>& values = values_at_.emplace_back(1, 0);
     for (const StateRange& range : ranges) {
       const std::int64_t own = spec.is_of(range.optimizer) ? state_values(spec, range.numel) : 0;
-      values.push_back(values.back() + round_up(own, kWordBytes / width));
+      values.push_back(values.back() + round_up(own, whole));
     }
   }
 }

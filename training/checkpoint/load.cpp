@@ -153,9 +153,9 @@ const SafetensorsEntry& ShardReader::entry(const std::string& kind, const std::s
 }
 
 DataType ShardReader::dtype(const std::string& kind, const std::string& parameter,
-                            std::int64_t begin) {
+                            std::int64_t begin, std::int64_t block) {
   const std::vector<SavedPart> parts = ranges_.parts(parameter, begin, begin + 1);
-  if (!parts.empty()) return entry(kind, parameter, parts.front()).dtype;
+  if (!parts.empty()) return entry(kind, parameter, parts.front(), block).dtype;
   verify_all();
   throw DamagedCheckpoint(
       fmt::format("{}: element {} of {} of '{}' is in no file", folder_, begin, kind, parameter));
@@ -207,7 +207,7 @@ const char* name_of_moments(DataType type) {
 void log_converted_moments(ShardReader& reader, const ShardView& shard, const std::string& folder) {
   if (shard.optimizer.empty()) return;
   const auto& [kind, values, block] = shard.optimizer.front();
-  const DataType saved = reader.dtype(kind, shard.parameter, shard.begin);
+  const DataType saved = reader.dtype(kind, shard.parameter, shard.begin, block);
   const DataType wanted = data_type_of(values);
   if (saved == wanted) return;
   log_info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,

@@ -28,7 +28,8 @@ class ShardReader {
   // The full shape as stored. Throws Error(kCheckpoint) when the checkpoint has no such parameter.
   const std::vector<std::int64_t>& shape(const std::string& parameter) const;
   // The stored type of `kind` (weight, or a name of optimizer state) at this element.
-  DataType dtype(const std::string& kind, const std::string& parameter, std::int64_t begin = 0);
+  DataType dtype(const std::string& kind, const std::string& parameter, std::int64_t begin = 0,
+                 std::int64_t block = 1);
 
   // Fills `destination` (1-D, any device, converted to its dtype) with the elements of the
   // flattened parameter from `begin` on. `block`: `kind` has one value for this number of elements,

@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "parallel/sharding/flat_layout.h"
+
 namespace packtrain {
 namespace {
 
@@ -66,6 +68,23 @@ TEST(StateLayout, ABlockOfElementsHasOneValue) {
   EXPECT_TRUE(first[0].values.equal(at::arange(1, 3, at::kFloat)));
   const auto second = layout.narrow(numbered(layout), 1280 + 256, 1);
   EXPECT_TRUE(second[0].values.equal(at::arange(5, 6, at::kFloat)));
+}
+
+TEST(StateLayout, NoRankCutsABlockOfAParameter) {
+  const std::vector<ParameterSpec> specs = {{.name = "a", .shape = {1000, 7}, .block_state = true},
+                                            {.name = "b", .shape = {300}},
+                                            {.name = "c", .shape = {333, 3}, .block_state = true}};
+  for (const int ranks : {1, 2, 3, 7}) {
+    const FlatLayout layout = make_flat_layout(specs, ranks);
+    for (const Segment& segment : layout.segments) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const OwnedRange owned = owned_range(layout, segment, rank);
+        if (owned.numel == 0) continue;
+        EXPECT_EQ(owned.parameter_begin % kStateBlock, 0) << segment.spec.name;
+        EXPECT_EQ(owned.shard_begin % kStateBlock, 0) << segment.spec.name;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -166,7 +166,8 @@ TEST(Int8Groups, MuonsMomentumIsBFloat16) {
   section.moments = Moments::kInt8;
   const ParameterGroups groups(section);
   for (const OptimizerStateSpec& spec : groups.state()) {
-    if (spec.name == "momentum_buffer") EXPECT_EQ(spec.dtype, at::kBFloat16);
+    if (spec.name != "momentum_buffer") continue;
+    EXPECT_EQ(spec.dtype, at::kBFloat16);
   }
   EXPECT_TRUE(groups.orthogonalises(groups.of(named("w"), true)));
   EXPECT_FALSE(groups.has_blocks(groups.of(named("w"), true)));
