@@ -1,6 +1,6 @@
-// Tiles of a chunk in shared memory, products of them by the warps of a block, and rows in global
-// memory. Blocks have kDeltaThreads threads. Products of 64 rows have 4 x 2 warps: a warp has 16
-// rows and half of the columns.
+// Tiles of a chunk in shared memory, products of them by the warps of a block,
+// and rows in global memory. Products of 64 rows have 4 warps along the rows.
+// So blocks of 256 threads divide the columns by 2, and those of 512 by 4.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,8 +15,6 @@
 
 namespace packtrain::device {
 
-constexpr int kDeltaThreads = 256;
-constexpr int kDeltaWarps = kDeltaThreads / 32;
 constexpr int kDeltaRows = 64;  // of a chunk
 
 __device__ inline int delta_warp() {
@@ -25,17 +23,29 @@ __device__ inline int delta_warp() {
 __device__ inline int delta_lane() {
   return static_cast<int>(threadIdx.x) % 32;
 }
-// First row of this warp in a product of 64 rows, and which half of the columns it has.
+// First row of this warp in a product of 64 rows, and which part of the columns
+// it has.
 __device__ inline int warp_row() {
   return delta_warp() % 4 * 16;
 }
-__device__ inline int warp_half() {
+__device__ inline int warp_part() {
   return delta_warp() / 4;
 }
 
-// sums [16, 8 kTiles] += rows m.. of `left` times columns n.. of `right`, over inner steps of 16 in
-// [begin, end). A transposed left tile has the inner dimension as its rows. A right tile has the
-// product's columns as its rows, or, transposed, the inner dimension.
+// Inner steps of 16 where this warp's rows of a lower triangle have elements.
+__device__ inline int lower_steps() {
+  return warp_row() / 16 + 1;
+}
+// The first of those where its columns have elements, for the transposed
+// triangle.
+__device__ inline int first_upper_step() {
+  return warp_row() / 16;
+}
+
+// sums [16, 8 kTiles] += rows m.. of `left` times columns n.. of `right`, over
+// inner steps of 16 in [begin, end). A transposed left tile has the inner
+// dimension as its rows. A right tile has the product's columns as its rows,
+// or, transposed, the inner dimension.
 template <class Left, bool kLeftTransposed, class Right, bool kRightTransposed, int kTiles>
 __device__ void multiply_tiles(std::uint32_t left, int m, std::uint32_t right, int n, int begin,
                                int end, float (&sums)[kTiles][4]) {
@@ -62,11 +72,12 @@ __device__ void multiply_tiles(std::uint32_t left, int m, std::uint32_t right, i
   }
 }
 
-// Starts copies of `present` rows of `width` elements; the rest of the tile gets zeros.
-template <class Tile, int kRows>
+// Starts copies of `present` rows of `width` elements; the rest of the tile
+// gets zeros.
+template <class Tile, int kRows, int kThreads>
 __device__ void copy_tile(const __nv_bfloat16* from, std::int64_t stride, int present, int width,
                           unsigned char* to) {
-  for (int at = static_cast<int>(threadIdx.x); at < kRows * Tile::kChunks; at += kDeltaThreads) {
+  for (int at = static_cast<int>(threadIdx.x); at < kRows * Tile::kChunks; at += kThreads) {
     const int row = at / Tile::kChunks;
     const int chunk = at % Tile::kChunks;
     const bool there = row < present && 8 * chunk < width;
@@ -74,7 +85,8 @@ __device__ void copy_tile(const __nv_bfloat16* from, std::int64_t stride, int pr
   }
 }
 
-// Where this lane's two elements of row `row` and tile `t` of sums from column `n` on are.
+// Where this lane's two elements of row `row` and tile `t` of sums from column
+// `n` on are.
 template <class Tile>
 __device__ std::uint32_t pair_place(int row, int n, int t) {
   return Tile::place(row, n / 8 + t) + static_cast<std::uint32_t>(delta_lane() % 4 * 4);
@@ -89,15 +101,17 @@ __device__ void store_pair(unsigned char* tile, int row, int n, int t, float x, 
   *reinterpret_cast<std::uint32_t*>(tile + pair_place<Tile>(row, n, t)) = bfloat16_pair(x, y);
 }
 
-// Calls work(row, r, half) for this lane's two rows of a warp's 16: sums[.][2 half + 0 or 1].
+// Calls work(row, r, half) for this lane's two rows of a warp's 16: sums[.][2
+// half + 0 or 1].
 template <class Work>
 __device__ void for_lane_rows(int m, const Work& work) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) work(m + delta_lane() / 4 + 8 * half, half);
 }
 
-// Writes sums as bfloat16 to rows m.. and columns n.. of global memory, where row < num_rows and
-// column < width. Two lanes exchange words, so that each writes four columns that follow.
+// Writes sums as bfloat16 to rows m.. and columns n.. of global memory, where
+// row < num_rows and column < width. Two lanes exchange words, so that each
+// writes four columns that follow.
 template <int kTiles>
 __device__ void write_sums(const float (&sums)[kTiles][4], int m, int n, __nv_bfloat16* to,
                            std::int64_t stride, int num_rows, int width) {

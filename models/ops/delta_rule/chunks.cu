@@ -1,7 +1,10 @@
-// What each chunk has without its first state (delta_rule.h): with T the inverse of 1 + L,
-//    W = T (beta exp(a) k), U = T (beta v), scores_ij = scale exp(a_i - a_j) q_i k_j for j <= i
-// One block of threads has a chunk and one head. Three of them share a multiprocessor, because the
-// inverse is a chain of small steps. So tiles that are not needed together share their memory.
+// What each chunk has without its first state (delta_rule.h): with T the
+// inverse of 1 + L,
+//    W = T (beta exp(a) k), U = T (beta v), scores_ij = scale exp(a_i - a_j)
+//    q_i k_j for j <= i
+// One block of threads has a chunk and one head. Three of them share a
+// multiprocessor, because the inverse is a chain of small steps. So tiles that
+// are not needed together share their memory.
 #include "framework/device/cuda/check.h"
 #include "models/ops/delta_rule/chunk_inverse.cuh"
 
@@ -9,9 +12,9 @@ namespace packtrain {
 namespace {
 
 using device::kDeltaRows;
-using device::kDeltaThreads;
 using ChunkSquare = device::MatrixTile<kDeltaRows>;
 
+constexpr int kChunkThreads = 256;
 constexpr int kValueColumns = 128;  // of v that are in shared memory together
 
 // Places in shared memory, in bytes.
@@ -49,10 +52,10 @@ class ChunkProducts {
   __device__ void run() {
     const int head = static_cast<int>(blockIdx.x) % a_.num_heads;
     const device::ChunkHead of{a_.chunks[chunk_], head, a_};
-    device::copy_tile<Keys, kDeltaRows>(of.k(), a_.k_stride, of.rows.num_rows, a_.key_dim,
-                                        shared_ + Place::kKey);
-    device::copy_tile<Keys, kDeltaRows>(of.q(), a_.q_stride, of.rows.num_rows, a_.key_dim,
-                                        shared_ + Place::kQuery);
+    device::copy_tile<Keys, kDeltaRows, kChunkThreads>(of.k(), a_.k_stride, of.rows.num_rows,
+                                                       a_.key_dim, shared_ + Place::kKey);
+    device::copy_tile<Keys, kDeltaRows, kChunkThreads>(of.q(), a_.q_stride, of.rows.num_rows,
+                                                       a_.key_dim, shared_ + Place::kQuery);
     device::cp_async_commit_group();
     if (threadIdx.x < 32) sum_decays(of);
     device::cp_async_wait_group<0>();
@@ -81,9 +84,21 @@ class ChunkProducts {
 
   __device__ float* floats(int place) const { return reinterpret_cast<float*>(shared_ + place); }
 
+  // Eight floats by vectors of 16 bytes, which have few bank conflicts.
+  __device__ void load_floats(int place, int at, float (&to)[8]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float values[4];
+      device::load(floats(place) + at + 4 * half, values);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[4 * half + i] = values[i];
+    }
+  }
+
   __device__ void load_values(const device::ChunkHead& of, int column) {
-    device::copy_tile<Values, kDeltaRows>(of.v() + column, a_.v_stride, of.rows.num_rows,
-                                          a_.value_dim - column, shared_ + Place::kValue);
+    device::copy_tile<Values, kDeltaRows, kChunkThreads>(of.v() + column, a_.v_stride,
+                                                         of.rows.num_rows, a_.value_dim - column,
+                                                         shared_ + Place::kValue);
     device::cp_async_commit_group();
   }
 
@@ -115,7 +130,7 @@ class ChunkProducts {
 
   // L to shared memory, scores to global memory.
   __device__ void write_squares(const device::ChunkHead& of) {
-    const int n = 32 * device::warp_half();
+    const int n = 32 * device::warp_part();
     const float* sums = floats(Place::kSum);
     float keys[4][4] = {};
     device::multiply_tiles<Keys, false, Keys, false>(address_ + Place::kKey, device::warp_row(),
@@ -146,19 +161,22 @@ class ChunkProducts {
 
   // T beta exp(a) and T beta as bfloat16. A thread has 8 columns of two rows.
   __device__ void write_factors(const device::ChunkHead& of) {
-    for (int at = static_cast<int>(threadIdx.x); at < kDeltaRows * 8; at += kDeltaThreads) {
+    for (int at = static_cast<int>(threadIdx.x); at < kDeltaRows * 8; at += kChunkThreads) {
       const int row = at / 8;
       const int first = at % 8 * 8;
       float inverse[8];
+      float betas[8];
+      float sums[8];
+      load_floats(Place::kInverse, row * device::kInverseStride + first, inverse);
+      load_floats(Place::kBeta, first, betas);
+      load_floats(Place::kSum, first, sums);
       float of_values[8];
       float of_keys[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const int column = first + i;
-        inverse[i] =
-            column <= row ? floats(Place::kInverse)[row * device::kInverseStride + column] : 0;
-        of_values[i] = inverse[i] * floats(Place::kBeta)[column];
-        of_keys[i] = of_values[i] * __expf(floats(Place::kSum)[column]);
+        if (first + i > row) inverse[i] = 0;
+        of_values[i] = inverse[i] * betas[i];
+        of_keys[i] = of_values[i] * __expf(sums[i]);
       }
       const std::uint32_t place = ChunkSquare::place(row, at % 8);
       device::store(of_values,
@@ -173,20 +191,22 @@ class ChunkProducts {
 
   __device__ void write_w(const device::ChunkHead& of) {
     constexpr int kColumns = K / 2;  // of a warp
-    const int n = kColumns * device::warp_half();
+    const int n = kColumns * device::warp_part();
     float sums[kColumns / 8][4] = {};
     device::multiply_tiles<ChunkSquare, false, Keys, true>(
-        address_ + Place::kOfKeys, device::warp_row(), address_ + Place::kKey, n, 0, 4, sums);
+        address_ + Place::kOfKeys, device::warp_row(), address_ + Place::kKey, n, 0,
+        device::lower_steps(), sums);
     device::write_sums(sums, device::warp_row(), n, device::elements(a_.w) + of.w_offset(),
                        of.w_stride(), of.rows.num_rows, a_.key_dim);
   }
 
   __device__ void write_u(const device::ChunkHead& of, int column) {
     constexpr int kColumns = kValueColumns / 2;  // of a warp
-    const int n = kColumns * device::warp_half();
+    const int n = kColumns * device::warp_part();
     float sums[kColumns / 8][4] = {};
     device::multiply_tiles<ChunkSquare, false, Values, true>(
-        address_ + Place::kOfValues, device::warp_row(), address_ + Place::kValue, n, 0, 4, sums);
+        address_ + Place::kOfValues, device::warp_row(), address_ + Place::kValue, n, 0,
+        device::lower_steps(), sums);
     device::write_sums(sums, device::warp_row(), n,
                        device::elements(a_.d) + of.value_offset() + column, of.value_stride(),
                        of.rows.num_rows, a_.value_dim - column);
@@ -199,7 +219,7 @@ class ChunkProducts {
 };
 
 template <int K>
-__global__ void __launch_bounds__(kDeltaThreads, 3)
+__global__ void __launch_bounds__(kChunkThreads, 3)
     delta_rule_chunks_kernel(const __grid_constant__ DeltaRuleArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   ChunkProducts<K>(a, shared).run();
@@ -211,7 +231,7 @@ void launch_chunks(const DeltaRuleArguments& a, cudaStream_t stream) {
   constexpr int kBytes = ChunkShared<K>::kBytes;
   PACKTRAIN_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  kernel<<<static_cast<unsigned>(a.num_chunks * a.num_heads), kDeltaThreads, kBytes, stream>>>(a);
+  kernel<<<static_cast<unsigned>(a.num_chunks * a.num_heads), kChunkThreads, kBytes, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 

@@ -1,5 +1,6 @@
-// Computes gradients from the last chunk of a sequence to the first one. The gradient of the state
-// after a chunk is dS. The inverse of 1 + L is T, and W = T (beta exp(a) k). A chunk has two steps:
+// Computes gradients from the last chunk of a sequence to the first one. The
+// gradient of the state after a chunk is dS. The inverse of 1 + L is T, and W =
+// T (beta exp(a) k). A chunk has two steps:
 //    dd = scores^T do + exp(a_last - a) k dS
 //    dS <- exp(a_last) dS + q^T (scale exp(a) do) - W^T dd
 // Writes dd, and dS after each chunk but the last one.
@@ -9,7 +10,6 @@ namespace packtrain {
 namespace {
 
 using device::kDeltaRows;
-using device::kDeltaThreads;
 
 // Places in shared memory, in bytes.
 template <int K, int V>
@@ -51,20 +51,22 @@ class GradStateRecurrence {
     unsigned char* to = shared_ + stage * Place::kStageBytes;
     const int present = of.rows.num_rows;
     if (of.rows.slot_before >= 0) {
-      device::copy_tile<Keys, kDeltaRows>(device::elements(a_.w) + of.w_offset(), of.w_stride(),
-                                          present, a_.key_dim, to + Place::kW);
-      device::copy_tile<Keys, kDeltaRows>(of.q(), a_.q_stride, present, a_.key_dim,
-                                          to + Place::kQuery);
+      device::copy_tile<Keys, kDeltaRows, kThreads>(device::elements(a_.w) + of.w_offset(),
+                                                    of.w_stride(), present, a_.key_dim,
+                                                    to + Place::kW);
+      device::copy_tile<Keys, kDeltaRows, kThreads>(of.q(), a_.q_stride, present, a_.key_dim,
+                                                    to + Place::kQuery);
     }
     if (of.rows.slot_after >= 0) {
-      device::copy_tile<Keys, kDeltaRows>(of.k(), a_.k_stride, present, a_.key_dim,
-                                          to + Place::kKey);
+      device::copy_tile<Keys, kDeltaRows, kThreads>(of.k(), a_.k_stride, present, a_.key_dim,
+                                                    to + Place::kKey);
     }
-    device::copy_tile<Values, kDeltaRows>(
+    device::copy_tile<Values, kDeltaRows, kThreads>(
         device::elements(a_.grad_output) + of.value_offset() + block_.column, of.value_stride(),
         present, a_.value_dim - block_.column, to + Place::kGrad);
-    device::copy_tile<Scores, kDeltaRows>(device::elements(a_.scores) + of.index(chunk), kDeltaRows,
-                                          kDeltaRows, kDeltaRows, to + Place::kScores);
+    device::copy_tile<Scores, kDeltaRows, kThreads>(device::elements(a_.scores) + of.index(chunk),
+                                                    kDeltaRows, kDeltaRows, kDeltaRows,
+                                                    to + Place::kScores);
   }
 
   __device__ void step(const device::ChunkHead& of, int /*chunk*/, int stage,
@@ -81,12 +83,13 @@ class GradStateRecurrence {
   using Values = typename Place::Values;
   using Scores = typename Place::Scores;
   using Warps = device::StateWarps<K, V>;
-  static constexpr int kColumns = V / 2;  // of a warp in products of 64 rows
+  static constexpr int kThreads = device::kRecurrenceThreads<V>;
+  static constexpr int kColumns = V / (kThreads / 128);  // of a warp in products of 64 rows
 
   __device__ void write_grad_d(const device::ChunkHead& of, int at,
                                const device::ChunkDecays& decays) {
     const int m = device::warp_row();
-    const int n = kColumns * device::warp_half();
+    const int n = kColumns * device::warp_part();
     float sums[kColumns / 8][4] = {};
     if (of.rows.slot_after >= 0) {
       device::multiply_tiles<Keys, false, Values, true>(
@@ -98,7 +101,8 @@ class GradStateRecurrence {
       }
     }
     device::multiply_tiles<Scores, true, Values, true>(address_ + at + Place::kScores, m,
-                                                       address_ + at + Place::kGrad, n, 0, 4, sums);
+                                                       address_ + at + Place::kGrad, n,
+                                                       device::first_upper_step(), 4, sums);
     device::write_sums(sums, m, n, device::elements(a_.grad_d) + of.value_offset() + block_.column,
                        of.value_stride(), of.rows.num_rows, a_.value_dim - block_.column);
     if (of.rows.slot_before < 0) return;
@@ -151,7 +155,7 @@ class GradStateRecurrence {
 };
 
 template <int K, int V>
-__global__ void __launch_bounds__(kDeltaThreads, 1)
+__global__ void __launch_bounds__(device::kRecurrenceThreads<V>, 1)
     delta_rule_grad_states_kernel(const __grid_constant__ DeltaRuleArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   GradStateRecurrence<K, V>(a, shared).run();
@@ -159,8 +163,8 @@ __global__ void __launch_bounds__(kDeltaThreads, 1)
 
 template <int K, int V>
 void launch_grad_states(const DeltaRuleArguments& a, cudaStream_t stream) {
-  device::launch_recurrence(delta_rule_grad_states_kernel<K, V>, GradStateShared<K, V>::kBytes, a,
-                            stream);
+  device::launch_recurrence<V>(delta_rule_grad_states_kernel<K, V>, GradStateShared<K, V>::kBytes,
+                               a, stream);
 }
 
 template <int K>

@@ -1,7 +1,8 @@
-// Code that the recurrences over the chunks of a sequence share. A block of threads has one group
-// of sequences, one head, and V columns of its state [K, V]. The state has float32 values in
-// registers, and a copy in bfloat16 in shared memory, which products read. Narrow tiles serve few
-// long sequences, because more blocks share a sequence. Wide ones read less memory.
+// Code that the recurrences over the chunks of a sequence share. A block of
+// threads has one group of sequences, one head, and V columns of its state [K,
+// V]. The state has float32 values in registers, and a copy in bfloat16 in
+// shared memory, which products read. Narrow tiles serve few long sequences,
+// because more blocks share a sequence. Wide ones read less memory.
 #pragma once
 
 #include "framework/device/cuda/check.h"
@@ -9,11 +10,16 @@
 
 namespace packtrain::device {
 
-// Warps divide the state into 16 rows and, where K is 64, halves of the columns.
+// Threads of a block. More of them hide more of the latency of shared memory.
+template <int V>
+constexpr int kRecurrenceThreads = V == 32 ? 256 : 512;
+
+// Warps divide the state into 16 rows, and the columns where there are more
+// warps than that.
 template <int K, int V>
 struct StateWarps {
   static_assert(K == 64 || K == 128, "sizes with instances");
-  static constexpr int kColumns = V * K / 128;
+  static constexpr int kColumns = V * (K / 16) / (kRecurrenceThreads<V> / 32);
   __device__ static int row() { return delta_warp() % (K / 16) * 16; }
   __device__ static int column() { return delta_warp() / (K / 16) * kColumns; }
 };
@@ -35,7 +41,8 @@ struct ChunkDecays {
   __device__ float whole() const { return __expf(last); }
 };
 
-// The chunks, head and columns of a block of threads. A group has whole sequences.
+// The chunks, head and columns of a block of threads. A group has whole
+// sequences.
 template <int V>
 struct RecurrenceBlock {
   int begin;
@@ -54,8 +61,9 @@ struct RecurrenceBlock {
   }
 };
 
-// Runs `recurrence` over `count` chunks: first, first + step, ... Its load() starts copies of a
-// chunk, and its step() computes. Copies of the next chunk overlap with the step of this one.
+// Runs `recurrence` over `count` chunks: first, first + step, ... Its load()
+// starts copies of a chunk, and its step() computes. Copies of the next chunk
+// overlap with the step of this one.
 template <class Recurrence>
 __device__ void run_chunks(Recurrence& recurrence, const DeltaRuleArguments& a, int head, int first,
                            int count, int step) {
@@ -86,13 +94,13 @@ __device__ void run_chunks(Recurrence& recurrence, const DeltaRuleArguments& a, 
   }
 }
 
-template <class Kernel>
+template <int V, class Kernel>
 void launch_recurrence(Kernel kernel, int bytes, const DeltaRuleArguments& a, cudaStream_t stream) {
   PACKTRAIN_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  const int tiles = (a.value_dim + a.columns - 1) / a.columns;
+  const int tiles = (a.value_dim + V - 1) / V;
   const auto blocks = static_cast<unsigned>(a.num_groups * a.num_heads * tiles);
-  kernel<<<blocks, kDeltaThreads, bytes, stream>>>(a);
+  kernel<<<blocks, kRecurrenceThreads<V>, bytes, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 

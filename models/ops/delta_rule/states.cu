@@ -1,14 +1,15 @@
-// The recurrence over the chunks of a sequence. S is the state before a chunk, W and U are those of
-// chunks.cu:
-//    d = U - W S,   o = scale exp(a) q S + scores d,   S <- exp(a_last) S + k^T (exp(a_last - a) d)
-// Forward writes o. Backward writes d over U, and S after each chunk but the last one.
+// The recurrence over the chunks of a sequence. S is the state before a chunk,
+// W and U are those of chunks.cu:
+//    d = U - W S,   o = scale exp(a) q S + scores d,   S <- exp(a_last) S + k^T
+//    (exp(a_last - a) d)
+// Forward writes o. Backward writes d over U, and S after each chunk but the
+// last one.
 #include "models/ops/delta_rule/recurrence.cuh"
 
 namespace packtrain {
 namespace {
 
 using device::kDeltaRows;
-using device::kDeltaThreads;
 
 // Places in shared memory, in bytes.
 template <int K, int V, bool kBackward>
@@ -51,24 +52,25 @@ class StateRecurrence {
     unsigned char* to = shared_ + stage * Place::kStageBytes;
     const int present = of.rows.num_rows;
     if (of.rows.slot_before >= 0) {
-      device::copy_tile<Keys, kDeltaRows>(device::elements(a_.w) + of.w_offset(), of.w_stride(),
-                                          present, a_.key_dim, to + Place::kW);
+      device::copy_tile<Keys, kDeltaRows, kThreads>(device::elements(a_.w) + of.w_offset(),
+                                                    of.w_stride(), present, a_.key_dim,
+                                                    to + Place::kW);
     }
     if (of.rows.slot_after >= 0) {
-      device::copy_tile<Keys, kDeltaRows>(of.k(), a_.k_stride, present, a_.key_dim,
-                                          to + Place::kKey);
+      device::copy_tile<Keys, kDeltaRows, kThreads>(of.k(), a_.k_stride, present, a_.key_dim,
+                                                    to + Place::kKey);
     }
-    device::copy_tile<Values, kDeltaRows>(
+    device::copy_tile<Values, kDeltaRows, kThreads>(
         device::elements(a_.d) + of.value_offset() + block_.column, of.value_stride(), present,
         a_.value_dim - block_.column, to + Place::kU);
     if constexpr (!kBackward) {
       if (of.rows.slot_before >= 0) {
-        device::copy_tile<Keys, kDeltaRows>(of.q(), a_.q_stride, present, a_.key_dim,
-                                            to + Place::kQuery);
+        device::copy_tile<Keys, kDeltaRows, kThreads>(of.q(), a_.q_stride, present, a_.key_dim,
+                                                      to + Place::kQuery);
       }
-      device::copy_tile<Scores, kDeltaRows>(device::elements(a_.scores) + of.index(chunk),
-                                            kDeltaRows, kDeltaRows, kDeltaRows,
-                                            to + Place::kScores);
+      device::copy_tile<Scores, kDeltaRows, kThreads>(device::elements(a_.scores) + of.index(chunk),
+                                                      kDeltaRows, kDeltaRows, kDeltaRows,
+                                                      to + Place::kScores);
     }
   }
 
@@ -77,7 +79,7 @@ class StateRecurrence {
     if (kBackward && is_alone(of)) return;
     const int at = stage * Place::kStageBytes;
     const int m = device::warp_row();
-    const int n = kColumns * device::warp_half();
+    const int n = kColumns * device::warp_part();
     write_d(of, at, decays);
     float output[kColumns / 8][4] = {};
     if (!kBackward && of.rows.slot_before >= 0) {
@@ -92,7 +94,8 @@ class StateRecurrence {
     __syncthreads();  // d is there, and products have read the state
     if constexpr (!kBackward) {
       device::multiply_tiles<Scores, false, Values, true>(address_ + at + Place::kScores, m,
-                                                          address_ + Place::kD, n, 0, 4, output);
+                                                          address_ + Place::kD, n, 0,
+                                                          device::lower_steps(), output);
       device::write_sums(output, m, n,
                          device::elements(a_.output) + of.value_offset() + block_.column,
                          of.value_stride(), of.rows.num_rows, a_.value_dim - block_.column);
@@ -105,7 +108,8 @@ class StateRecurrence {
   using Values = typename Place::Values;
   using Scores = typename Place::Scores;
   using Warps = device::StateWarps<K, V>;
-  static constexpr int kColumns = V / 2;  // of a warp in products of 64 rows
+  static constexpr int kThreads = device::kRecurrenceThreads<V>;
+  static constexpr int kColumns = V / (kThreads / 128);  // of a warp in products of 64 rows
 
   // Backward has nothing to do for a sequence of one chunk, whose d is U.
   __device__ static bool is_alone(const device::ChunkHead& of) {
@@ -114,7 +118,7 @@ class StateRecurrence {
 
   __device__ void write_d(const device::ChunkHead& of, int at, const device::ChunkDecays& decays) {
     const int m = device::warp_row();
-    const int n = kColumns * device::warp_half();
+    const int n = kColumns * device::warp_part();
     float sums[kColumns / 8][4] = {};
     if (of.rows.slot_before >= 0) {
       device::multiply_tiles<Keys, false, Values, true>(
@@ -172,7 +176,7 @@ class StateRecurrence {
 };
 
 template <int K, int V, bool kBackward>
-__global__ void __launch_bounds__(kDeltaThreads, 1)
+__global__ void __launch_bounds__(device::kRecurrenceThreads<V>, 1)
     delta_rule_states_kernel(const __grid_constant__ DeltaRuleArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   StateRecurrence<K, V, kBackward>(a, shared).run();
@@ -181,11 +185,11 @@ __global__ void __launch_bounds__(kDeltaThreads, 1)
 template <int K, int V>
 void launch_states(const DeltaRuleArguments& a, cudaStream_t stream) {
   if (a.grad_output == nullptr) {
-    device::launch_recurrence(delta_rule_states_kernel<K, V, false>,
-                              StateShared<K, V, false>::kBytes, a, stream);
+    device::launch_recurrence<V>(delta_rule_states_kernel<K, V, false>,
+                                 StateShared<K, V, false>::kBytes, a, stream);
   } else {
-    device::launch_recurrence(delta_rule_states_kernel<K, V, true>, StateShared<K, V, true>::kBytes,
-                              a, stream);
+    device::launch_recurrence<V>(delta_rule_states_kernel<K, V, true>,
+                                 StateShared<K, V, true>::kBytes, a, stream);
   }
 }
 
