@@ -28,10 +28,10 @@ DeviceBatch batch_of(const DecoderConfig& config, std::int64_t first_seed) {
 void expect_same_as_given(const DecoderConfig& config) {
   TestModel model(config, {}, kFloats);
   const DeviceBatch batch = batch_of(config, 7);
-  // These have the soft cap already.
-  const at::Tensor logits = model.logits(batch).index_select(0, batch.loss_index);
   DeviceBatch given = batch;
   given.sample_seeds = at::Tensor();
+  // These have the soft cap already.
+  const at::Tensor logits = model.logits(given).index_select(0, batch.loss_index);
   given.loss_labels = sample_labels(logits, batch.sample_seeds, {});
   EXPECT_FALSE(given.loss_labels.equal(batch.loss_labels));
   const TestModel::Result wanted = model.train(given);
