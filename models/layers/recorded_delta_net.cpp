@@ -14,6 +14,7 @@
 #include "models/ops/delta_gates/delta_gates.h"
 #include "models/ops/delta_rule/causal_conv.h"
 #include "models/ops/delta_rule/delta_rule.h"
+#include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/gated_norm/gated_norm.h"
 
 namespace packtrain {
@@ -126,9 +127,9 @@ class DeltaNet {
       run.set(self.rule_, o.view({o.size(0), self.config_.value_width()}));
     };
     step.backward = [self = *this](OperatorContext& run) { self.rule_backward(run); };
-    step.memory = [self = *this, whole = tape.shape(qkvz_), output](const MicroBatchShape&,
+    step.memory = [self = *this, whole = tape.shape(qkvz_), output](const MicroBatchShape& size,
                                                                     const RecomputePolicy& policy) {
-      return self.rule_memory(whole, output, policy);
+      return self.rule_memory(whole, output, size, policy);
     };
     tape.record(std::move(step));
     return rule_;
@@ -208,7 +209,7 @@ class DeltaNet {
   }
 
   BackwardMemory rule_memory(const ValueShape& whole, const ValueShape& output,
-                             const RecomputePolicy& policy) const {
+                             const MicroBatchShape& size, const RecomputePolicy& policy) const {
     const std::int64_t mixed = ValueShape{num_rows_, config_.conv_channels(), dtype_}.bytes();
     const std::int64_t heads = ValueShape{num_rows_, 2 * config_.key_width(), dtype_}.bytes();
     const bool mixes_again = !policy.keeps(ValueKind::kActivationOutput);
@@ -217,8 +218,20 @@ class DeltaNet {
             {{"gradient of the delta rule's output", output.bytes()},
              {"gradient of the delta rule's projection", whole.bytes()},
              {"gradients of the delta rule's heads", 2 * mixed, true},
+             {"delta rule's workspace", size.on_gpu ? workspace(size) : 0, true},
              {"convolution again", mixes_again ? mixed : 0},
              {"normalised queries and keys again", norms_again ? heads : 0}}};
+  }
+
+  std::int64_t workspace(const MicroBatchShape& size) const {
+    const DeltaRuleSizes sizes{.num_rows = num_rows_,
+                               .num_sequences = size.num_sequences,
+                               .num_key_heads = config_.num_key_heads,
+                               .num_heads = config_.num_value_heads,
+                               .key_dim = config_.key_head_dim,
+                               .value_dim = config_.value_head_dim};
+    const DataType type = dtype_ == at::kBFloat16 ? DataType::kBFloat16 : DataType::kFloat32;
+    return delta_rule_workspace_bytes(sizes, type, /*backward=*/true);
   }
 
   std::string name_;
