@@ -260,8 +260,7 @@ const OtherWay kOtherWays[] = {
      "other ranks hold further copies."},
     {{"adafactor", "use_galore", "galore_*", "use_badam", "badam_*", "use_apollo", "optim_args",
       "optim_target_modules"},
-     "Not supported: optimizer.name is adamw, muon, lion or sophia; optimizer.moments: int8 saves "
-     "memory."},
+     "Not supported: optimizer.name has others; optimizer.moments: int8 saves memory."},
     {{"unfrozen_parameters", "trainable_parameters", "trainable_modules"},
      "model.frozen names the parameters that are not trained; all others are."},
     {{"auto_find_batch_size"},

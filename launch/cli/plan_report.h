@@ -89,7 +89,7 @@ struct PlanReport {
 
   PlanSummaryOptions counting;  // rules for counting rows and costs
   Strategy strategy = kDefaultStrategy;
-  TrainingTokens training;      // of the whole run
+  TrainingTokens training;     // of the whole run
   std::string batch_size_key;  // the key that gives the size of an optimizer step
   std::int64_t num_steps = 0;  // of the whole run
   std::string length;          // as text, with its epochs

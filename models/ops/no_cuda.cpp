@@ -4,8 +4,6 @@
 #include "models/ops/attention/expanded_keys.h"
 #include "models/ops/attention/short/attention.h"
 #include "models/ops/cuda/not_built.h"
-#include "models/ops/delta_rule/causal_conv.h"
-#include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/dropout/dropout.h"
 #include "models/ops/embedding/embedding.h"
 #include "models/ops/experts/permute.h"
@@ -37,29 +35,6 @@ void activation_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tenso
                               const Activation& /*activation*/, const at::Tensor& /*dx*/,
                               const at::Tensor& /*recomputed_output*/, const at::Tensor& /*amax*/) {
   throw_cuda_not_built("activation_backward");
-}
-
-at::Tensor causal_conv_forward_cuda(const at::Tensor& /*x*/,
-                                    const CausalConvParameters& /*parameters*/,
-                                    const CausalConvOptions& /*options*/) {
-  throw_cuda_not_built("causal_conv_forward");
-}
-
-at::Tensor causal_conv_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
-                                     const CausalConvParameters& /*parameters*/,
-                                     const CausalConvOptions& /*options*/) {
-  throw_cuda_not_built("causal_conv_backward");
-}
-
-at::Tensor delta_rule_forward_cuda(const DeltaRuleInputs& /*inputs*/,
-                                   const DeltaRuleOptions& /*options*/) {
-  throw_cuda_not_built("delta_rule_forward");
-}
-
-DeltaRuleInputs delta_rule_backward_cuda(const at::Tensor& /*grad_output*/,
-                                         const DeltaRuleInputs& /*inputs*/,
-                                         const DeltaRuleOptions& /*options*/) {
-  throw_cuda_not_built("delta_rule_backward");
 }
 
 at::Tensor dropout_cuda(const at::Tensor& /*x*/, const DropoutMask& /*mask*/) {

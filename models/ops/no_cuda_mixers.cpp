@@ -1,10 +1,35 @@
 // Replaces the CUDA operators of gated mixers in a build without CUDA.
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/delta_gates/delta_gates.h"
+#include "models/ops/delta_rule/causal_conv.h"
+#include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/gated_norm/gated_norm.h"
 #include "models/ops/output_gate/output_gate.h"
 
 namespace packtrain {
+
+at::Tensor causal_conv_forward_cuda(const at::Tensor& /*x*/,
+                                    const CausalConvParameters& /*parameters*/,
+                                    const CausalConvOptions& /*options*/) {
+  throw_cuda_not_built("causal_conv_forward");
+}
+
+at::Tensor causal_conv_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                                     const CausalConvParameters& /*parameters*/,
+                                     const CausalConvOptions& /*options*/) {
+  throw_cuda_not_built("causal_conv_backward");
+}
+
+at::Tensor delta_rule_forward_cuda(const DeltaRuleInputs& /*inputs*/,
+                                   const DeltaRuleOptions& /*options*/) {
+  throw_cuda_not_built("delta_rule_forward");
+}
+
+DeltaRuleInputs delta_rule_backward_cuda(const at::Tensor& /*grad_output*/,
+                                         const DeltaRuleInputs& /*inputs*/,
+                                         const DeltaRuleOptions& /*options*/) {
+  throw_cuda_not_built("delta_rule_backward");
+}
 
 DeltaRuleInputs delta_gates_forward_cuda(const at::Tensor& /*mixed*/, const at::Tensor& /*ba*/,
                                          const DeltaGates& /*gates*/) {
