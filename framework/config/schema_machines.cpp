@@ -147,8 +147,7 @@ std::vector<Field> fields_of(FaultSection& s) {
               {"hessian", FaultPhase::kHessian},
               {"shutdown", FaultPhase::kShutdown}})
           .means("abort, hang, slow and stop: phase of the run in which the fault occurs. "
-                 "out_of_memory: `hessian` for the batches of a Hessian estimate, else the step's "
-                 "own."),
+                 "With out_of_memory `hessian` means the batches of a Hessian estimate."),
       real("fault.seconds", s.seconds, {.low = 0})
           .in("seconds")
           .means("slow: length of each delay."),
