@@ -35,6 +35,7 @@ class GeneralChunk {
                           int head)
       : a_(a), shared_(shared), sequence_(sequence), head_(head) {}
 
+ protected:
   __device__ void move_to(int chunk) {
     chunk_ = chunk;
     rows_ = a_.chunks[chunk];
@@ -139,7 +140,6 @@ class GeneralChunk {
     __syncthreads();
   }
 
- protected:
   __device__ float* state_of(float* states, int place) const {
     return states + (std::int64_t{place} * a_.num_heads + head_) * a_.key_dim * a_.value_dim;
   }

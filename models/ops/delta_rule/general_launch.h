@@ -14,7 +14,8 @@ namespace packtrain {
 struct DeltaRuleGeneralArguments {
   const void* q = nullptr;  // [T, HK, K]
   const void* k = nullptr;
-  const void* v = nullptr;    // [T, H, V]
+  const void* v = nullptr;  // [T, H, V]
+  DataType dtype = DataType::kFloat32;
   std::int64_t q_stride = 0;  // elements from one row to the next
   std::int64_t k_stride = 0;
   std::int64_t v_stride = 0;
@@ -44,7 +45,6 @@ struct DeltaRuleGeneralArguments {
   int key_dim = 0;
   int value_dim = 0;
   float scale = 1;
-  DataType dtype = DataType::kFloat32;
 };
 
 // `stream` is a cudaStream_t. Throws Error(kDevice) when the launch fails.
