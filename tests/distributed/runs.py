@@ -118,9 +118,10 @@ def losses(run_folder):
 
 
 def weights(run_folder, kind="weight"):
-    """All parameters of the newest checkpoint, assembled from its shards: {name: flat array}."""
+    """All parameters of the newest checkpoint, assembled from its shards: {name: flat array}. bfloat16 as float32."""
     import numpy
-    from safetensors.numpy import load_file
+    import torch
+    from safetensors.torch import load_file
 
     folders = (run_folder / "checkpoints").glob("step-*")
     newest = max((f for f in folders if f.suffix == ""), key=lambda f: int(f.name.split("-")[1]))
@@ -130,7 +131,8 @@ def weights(run_folder, kind="weight"):
             found_kind, rest = key.split("/", 1)
             name, begin = rest.rsplit("@", 1)
             if found_kind == kind:
-                pieces.setdefault(name, []).append((int(begin), tensor))
+                known = tensor.float() if tensor.dtype == torch.bfloat16 else tensor  # numpy has no bfloat16
+                pieces.setdefault(name, []).append((int(begin), known.numpy()))
     return {name: numpy.concatenate([t for _, t in sorted(parts, key=lambda p: p[0])])
             for name, parts in pieces.items()}
 
