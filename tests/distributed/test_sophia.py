@@ -150,3 +150,15 @@ def test_the_memory_plan_is_that_of_adamw(lab, saving):
     adamw = lab.run("sophia-adamw", "run.max_steps=8", ranks=2)
     plans = [json.loads((run / "memory.json").read_text())["allocated_bytes"] for run in (saving, adamw)]
     assert sum(plans[0].values()) == sum(plans[1].values())
+
+
+@pytest.mark.parametrize("moments", ["fp32", "bf16", "int8"])
+def test_a_group_may_have_it_while_others_have_adamw(lab, moments):
+    settings = ["optimizer.groups=[{match: '*.mlp.*', name: sophia}]", "optimizer.hessian_every=3", "run.max_steps=8",
+                f"optimizer.moments={moments}"]
+    one = lab.run(f"sophia-group-{moments}-1", *settings)
+    two = lab.run(f"sophia-group-{moments}-2", *settings, ranks=2)
+    numpy.testing.assert_allclose(losses(two), losses(one), rtol=2e-4 if moments == "fp32" else 1e-2)
+    assert hessian_of(two) and all(".mlp." in name for name in hessian_of(two))
+    assert any(values.any() for values in hessian_of(two).values())
+    assert not any(".mlp." in name for kind in ("exp_avg_sq", "exp_avg_sq_codes") for name in weights(two, kind))

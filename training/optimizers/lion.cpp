@@ -1,7 +1,6 @@
 #include "training/optimizers/lion.h"
 
 #include "framework/device/tensor_type.h"
-#include "training/optimizers/adamw.h"
 #include "training/optimizers/moment_update.h"
 
 namespace packtrain {
@@ -19,7 +18,7 @@ class Lion final : public Optimizer {
 
   const char* name() const override { return "Lion"; }
   std::vector<OptimizerStateSpec> state() const override {
-    return {{.name = kExpAvg, .dtype = moments_}};
+    return {{.name = kLionExpAvg, .dtype = moments_}};
   }
   void update(const ShardPart& part, std::span<const ShardRange> ranges,
               const UpdateOptions& update) const override {

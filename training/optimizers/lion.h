@@ -10,7 +10,8 @@
 
 namespace packtrain {
 
-// Its moment has the name of AdamW's first one (adamw.h).
+inline constexpr const char* kLionExpAvg = "lion_exp_avg";  // name of the state's tensor
+
 std::unique_ptr<Optimizer> make_lion(const OptimizerSection& options, std::uint64_t seed);
 
 }  // namespace packtrain

@@ -23,7 +23,12 @@ void add_state(std::vector<OptimizerStateSpec>& all, std::vector<OptimizerStateS
                int number) {
   for (OptimizerStateSpec& spec : own) {
     auto found = std::ranges::find(all, spec.name, &OptimizerStateSpec::name);
-    if (found == all.end()) found = all.insert(all.end(), std::move(spec));
+    if (found == all.end()) {
+      found = all.insert(all.end(), std::move(spec));
+    } else if (found->dtype != spec.dtype) {
+      throw Error(ErrorCategory::kInternal,
+                  "two optimizers of one run have state '" + spec.name + "' of different types");
+    }
     found->optimizers.push_back(number);
   }
 }
@@ -84,7 +89,7 @@ OptimizerSection ParameterGroups::settings(int number) const {
   OptimizerSection settings = section_;
   settings.groups.clear();
   settings.name = number % num_wide() < num_groups() ? name_of(of_group) : kAdamW;
-  if (number >= num_wide()) settings.moments = Moments::kFloat32;
+  if (number >= num_wide() && settings.name == kAdamW) settings.moments = Moments::kFloat32;
   if (of_group == 0) return settings;
   const OptimizerGroupSetting& group = section_.groups.at(static_cast<std::size_t>(of_group) - 1);
   settings.learning_rate = group.learning_rate.value_or(section_.learning_rate);

@@ -29,8 +29,8 @@
 
 namespace packtrain {
 
-// Names of the state's tensors. The first one has the name of AdamW's first moment.
-inline constexpr const char* kSophiaExpAvg = "exp_avg";
+// Names of the state's tensors. No other optimizer has them, because a run may have several.
+inline constexpr const char* kSophiaExpAvg = "sophia_exp_avg";
 inline constexpr const char* kSophiaHessian = "hessian";  // h
 
 // The state that Sophia keeps: both tensors of type `moments`, one value for each element.
