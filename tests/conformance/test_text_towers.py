@@ -182,8 +182,8 @@ def test_a_wrapped_folder_of_more_than_text_is_read_by_its_prefix(config, tmp_pa
 
 
 @pytest.mark.parametrize("changes, parts", [
-    ({"model_type": "qwen3_5", "text_config": {"model_type": "qwen3_5_text"}},
-     ["\"qwen3_5\"", "\"qwen3_5_text\"", "not one that packtrain trains"]),
+    ({"model_type": "gemma3n", "text_config": {"model_type": "gemma3n_text"}},
+     ["\"gemma3n\"", "\"gemma3n_text\"", "not one that packtrain trains"]),
     ({"model_type": "paligemma", "text_config": {"model_type": "gemma", **SIZES}}, ["\"paligemma\"", "behind them"])])
 def test_what_is_not_computed_is_refused_by_its_type(config, tmp_path, changes, parts):
     model = save_model(tmp_path / "model", "llava")
