@@ -46,12 +46,13 @@ constexpr int code_distance(int decade, int item, bool has_sign) {
 constexpr DynamicMap dynamic_map(bool has_sign) {
   DynamicMap map{};
   map[kCodes - 1] = 1;
+  const auto zero = static_cast<std::size_t>(zero_code(has_sign));
   for (int decade = 0; decade < kDecades; ++decade) {
     for (int item = 0; item < items_of_decade(decade, has_sign); ++item) {
       const auto value = static_cast<float>(decade_item(decade, item, has_sign));
-      const int distance = code_distance(decade, item, has_sign);
-      map[static_cast<std::size_t>(zero_code(has_sign) + distance)] = value;
-      if (has_sign) map[static_cast<std::size_t>(zero_code(has_sign) - distance)] = -value;
+      const auto distance = static_cast<std::size_t>(code_distance(decade, item, has_sign));
+      map[zero + distance] = value;
+      if (has_sign) map[zero - distance] = -value;
     }
   }
   return map;
