@@ -26,11 +26,12 @@ std::int64_t alignment(const FlatLayout& layout, std::int64_t size_bytes) {
   return size_bytes / static_cast<std::int64_t>(smallest);
 }
 
-// `has_blocks`: the optimizer has state for blocks of elements, which no rank then cuts.
+// `has_blocks`: the optimizer has state for blocks of elements, which no rank then cuts. Parameters
+// begin at every second block, because replicas compare their state in words of 8 bytes.
 std::int64_t parameter_alignment(const FlatLayout& layout, bool has_blocks) {
   if (layout.encoding.format == ParameterEncoding::Format::kNf4) return kNf4GroupBytes;
   const std::int64_t aligned = alignment(layout, kParameterBytes);
-  return has_blocks ? std::lcm(aligned, kStateBlock) : aligned;
+  return has_blocks ? std::lcm(aligned, 2 * kStateBlock) : aligned;
 }
 
 bool has_block_state(const ParameterSpec& spec) {

@@ -1,16 +1,23 @@
 #include "parallel/sharding/state_layout.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
-#include "framework/core/math.h"
+#include "framework/core/error.h"
 
 namespace packtrain {
 namespace {
 
-// Replicas compare their state word by word, so the values of blocks in a range are whole words.
-// Those of elements are, because ranges are.
+// Replicas compare their state word by word, so ranges have whole words of it (flat_layout.cpp).
 constexpr std::int64_t kWordBytes = 8;
+
+void require_words(const OptimizerStateSpec& spec, std::int64_t num_values) {
+  if (num_values * static_cast<std::int64_t>(at::elementSize(spec.dtype)) % kWordBytes == 0) return;
+  throw Error(ErrorCategory::kInternal, "state '" + spec.name + "': a range has " +
+                                            std::to_string(num_values) +
+                                            " values of blocks, which are no words of 8 bytes");
+}
 
 }  // namespace
 
@@ -18,13 +25,11 @@ StateLayout::StateLayout(std::vector<OptimizerStateSpec> specs, std::span<const 
     : specs_(std::move(specs)), begins_{0} {
   for (const StateRange& range : ranges) begins_.push_back(begins_.back() + range.numel);
   for (const OptimizerStateSpec& spec : specs_) {
-    const bool has_blocks = spec.granularity == StateGranularity::kBlock;
-    const auto width = static_cast<std::int64_t>(at::elementSize(spec.dtype));
-    const std::int64_t whole = has_blocks ? kWordBytes / width : 1;
     std::vector<std::int64_t>& values = values_at_.emplace_back(1, 0);
     for (const StateRange& range : ranges) {
       const std::int64_t own = spec.is_of(range.optimizer) ? state_values(spec, range.numel) : 0;
-      values.push_back(values.back() + round_up(own, whole));
+      if (spec.granularity == StateGranularity::kBlock) require_words(spec, own);
+      values.push_back(values.back() + own);
     }
   }
 }

@@ -61,3 +61,10 @@ def test_lion_learns_resumes_and_has_the_losses_of_any_number_of_ranks(lab):
     assert_bit_equal(lab.run("lion-again", *LION, ranks=2), two)
     take_checkpoint(two, 14, lab.folder / "runs" / "lion-resumed")
     assert losses(lab.run("lion-resumed", *LION, ranks=2)) == losses(two)[14:]
+
+
+def test_any_number_of_blocks_before_parameters_with_other_moments_is_taken(lab):
+    # 64 x 100 elements are 25 blocks; norms with float32 moments follow them.
+    odd = ["model.config.intermediate_size=100", INT8, "run.max_steps=4"]
+    one = lab.run("int8-odd-1", *odd)
+    numpy.testing.assert_allclose(losses(lab.run("int8-odd-2", *odd, ranks=2)), losses(one), rtol=1e-3)

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "framework/core/error.h"
 #include "parallel/sharding/flat_layout.h"
 
 namespace packtrain {
@@ -59,15 +60,23 @@ TEST(StateLayout, ARangeOfSeveralNumbersHasTheValuesOfEach) {
 TEST(StateLayout, ABlockOfElementsHasOneValue) {
   const std::vector<OptimizerStateSpec> specs = {
       {.name = "blocks", .granularity = StateGranularity::kBlock, .optimizers = {1}}};
-  const std::array ranges = {StateRange{768, 1}, StateRange{512, 0}, StateRange{1280, 1}};
+  const std::array ranges = {StateRange{1024, 1}, StateRange{512, 0}, StateRange{1536, 1}};
   const StateLayout layout(specs, ranges);
-  EXPECT_EQ(layout.num_values(0), 4 + 6);  // 3 and 5 blocks, in whole words of 8 bytes
+  EXPECT_EQ(layout.num_values(0), 4 + 6);
   const auto first = layout.narrow(numbered(layout), 256, 500);
   ASSERT_EQ(first.size(), 1U);
   EXPECT_EQ(first[0].elements_per_value, 256);
   EXPECT_TRUE(first[0].values.equal(at::arange(1, 3, at::kFloat)));
-  const auto second = layout.narrow(numbered(layout), 1280 + 256, 1);
+  const auto second = layout.narrow(numbered(layout), 1536 + 256, 1);
   EXPECT_TRUE(second[0].values.equal(at::arange(5, 6, at::kFloat)));
+  EXPECT_EQ(layout.narrow(numbered(layout), 0, 1024)[0].values.numel(), 4);
+  EXPECT_EQ(layout.narrow(numbered(layout), 1536, 1536)[0].values.numel(), 6);
+}
+
+TEST(StateLayout, RefusesRangesWhoseBlocksAreNoWholeWords) {
+  const std::vector<OptimizerStateSpec> specs = {
+      {.name = "blocks", .granularity = StateGranularity::kBlock}};
+  EXPECT_THROW(StateLayout(specs, std::array{StateRange{768, 0}}), Error);
 }
 
 TEST(StateLayout, NoRankCutsABlockOfAParameter) {
