@@ -247,8 +247,10 @@ void check_adapters(const Config& config) {
   if (config.batch.cost == CostSource::kMeasured) {
     refuse("batch.cost: measured", "Set batch.cost: flops.");
   }
-  if (config.optimizer.moments == Moments::kBFloat16) {
-    refuse("optimizer.moments: bf16", "Its random bits depend on all parameters; set fp32.");
+  if (rounds_moments_at_random(config.optimizer)) {
+    const bool is_int8 = config.optimizer.moments == Moments::kInt8;
+    refuse(fmt::format("optimizer.moments: {}", is_int8 ? "int8" : "bf16"),
+           "Moments in bf16 have random bits that depend on all parameters; set fp32.");
   }
   if (config.guard.non_finite == NonFinite::kRewind) {
     refuse("guard.non_finite: rewind", "Set stop or skip.");

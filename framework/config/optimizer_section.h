@@ -1,6 +1,7 @@
 // Settings of the section optimizer.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -50,5 +51,14 @@ struct OptimizerSection {
   std::int64_t hessian_every = 10;            // optimizer steps
   double hessian_share = 0.5;                 // of a step's examples
 };
+
+// True if moments are rounded with random bits (training/optimizers/stochastic_rounding.h).
+inline bool rounds_moments_at_random(const OptimizerSection& optimizer) {
+  if (optimizer.moments != Moments::kInt8) return optimizer.moments == Moments::kBFloat16;
+  const auto has_codes = [](const OptimizerGroupSetting& group) {
+    return group.name.value_or("adamw") == "adamw";
+  };
+  return optimizer.name != "adamw" || !std::ranges::all_of(optimizer.groups, has_codes);
+}
 
 }  // namespace packtrain
