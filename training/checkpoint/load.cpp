@@ -22,9 +22,9 @@ namespace {
 constexpr std::ptrdiff_t kMaxOpenFiles = 128;
 constexpr const char* kOtherModel =
     "It was saved from another model; compare the model section with the saved one.";
-constexpr const char* kWasFrozen =
-    "The parameter was frozen when this was saved: keep it frozen, or export the model and start a "
-    "new run from it.";
+constexpr const char* kHadOtherState =
+    "When this was saved the parameter was frozen, or optimizer.name, optimizer.moments or its "
+    "group were others: restore them, or export the model and start a new run from it.";
 
 // Reports any fault of a file as damage of the checkpoint.
 template <typename Work>
@@ -142,7 +142,7 @@ const SafetensorsEntry& ShardReader::entry(const std::string& kind, const std::s
     verify_all();
     const std::string fault = fmt::format("has no {} of parameter '{}'", kind, parameter);
     if (kind == "weight") throw DamagedCheckpoint(folder_ + ": " + fault);
-    fail_at(folder_, fault, kWasFrozen);
+    fail_at(folder_, fault, kHadOtherState);
   }
   const std::int64_t needed = values_of_blocks(part.end - part.saved_begin, block);
   if (found->second.shape.size() != 1 || found->second.shape[0] < needed) {
@@ -219,7 +219,7 @@ void log_converted_moments(ShardReader& reader, const ShardView& shard, const st
 ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
                            bool with_optimizer_state) {
   ShardReader reader(folder);
-  bool logged = false;  // all moments have one type
+  bool logged = false;  // of the first moment, one line for all
   for (const ShardView& shard : shards) {
     read_weight(reader, shard);
     if (shard.numel == 0) continue;
