@@ -31,7 +31,7 @@ void add_experts(nlohmann::ordered_json& line, const ExpertLoad& load) {
 void add_hessian(nlohmann::ordered_json& line, const HessianRecord& hessian) {
   line["hessian_grad_norm"] = hessian.grad_norm;
   line["hessian_num_skipped"] = hessian.num_skipped;
-  line["unclipped_fraction"] = hessian.unclipped_fraction;
+  if (hessian.unclipped_fraction) line["unclipped_fraction"] = *hessian.unclipped_fraction;
 }
 
 void add_adapters(nlohmann::ordered_json& line, const std::vector<AdapterRecord>& adapters) {

@@ -51,9 +51,10 @@ struct ExpertLoad {
 
 // The update of an optimizer's Hessian estimate after the step.
 struct HessianRecord {
-  double grad_norm = 0;           // of the gradient whose squares it takes
-  double unclipped_fraction = 0;  // elements of the weights whose step is not clipped
-  std::int64_t num_skipped = 0;   // 1 when nothing was written
+  double grad_norm = 0;  // of the gradient whose squares it takes
+  // Elements of the weights whose step is not clipped. Nothing for a skipped step.
+  std::optional<double> unclipped_fraction = {};
+  std::int64_t num_skipped = 0;  // 1 when nothing was written
 };
 
 struct StepRecord {

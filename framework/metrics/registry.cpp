@@ -163,7 +163,7 @@ void MetricsRegistry::ExpertMetrics::set(const ExpertLoad& load) {
 
 void MetricsRegistry::HessianMetrics::set(const HessianRecord& record) {
   grad_norm.Add({}).Set(record.grad_norm);
-  unclipped.Add({}).Set(record.unclipped_fraction);
+  if (record.unclipped_fraction) unclipped.Add({}).Set(*record.unclipped_fraction);
 }
 
 void MetricsRegistry::AdapterMetrics::set(const AdapterRecord& record) {

@@ -122,6 +122,7 @@ def test_a_skipped_step_leaves_the_estimate_as_it_is(lab):
                       "guard.non_finite=skip", ranks=2)
     line = steps(skipped)[4]
     assert line["num_skipped_steps"] == 1 and numpy.isfinite(line["hessian_grad_norm"])
+    assert line["hessian_num_skipped"] == 1 and "unclipped_fraction" not in line
     assert_same_hessian(skipped, before, rtol=0)
     applied = hessian_of(lab.run("sophia-four", *SOPHIA, "run.max_steps=4", ranks=2))
     assert any((applied[name] != values).any() for name, values in hessian_of(before).items())

@@ -32,11 +32,12 @@ std::string job_id() {
   return "";
 }
 
-// Details: OptimizerStep::run_hessian().
-HessianRecord hessian_record(const StepOutcome::Values& values) {
-  return {.grad_norm = values.grad_norm,
-          .unclipped_fraction = values.details.at(0) / values.details.at(1),
-          .num_skipped = values.applied ? 0 : 1};
+// Details: OptimizerStep::run_hessian(). It writes nothing after a skipped step.
+HessianRecord hessian_record(const StepOutcome::Values& values, bool step_applied) {
+  HessianRecord record{.grad_norm = values.grad_norm,
+                       .num_skipped = step_applied && values.applied ? 0 : 1};
+  if (step_applied) record.unclipped_fraction = values.details.at(0) / values.details.at(1);
+  return record;
 }
 
 std::int64_t num_restarts() {
@@ -163,7 +164,7 @@ void RunReporter::step(const LaunchedStep& step, const StepOutcome::Values& valu
   add_times(step, times, record);
   add_memory(record);
   details_.add_to(record, values.details);
-  if (step.hessian) record.hessian = hessian_record(*step.hessian);
+  if (step.hessian) record.hessian = hessian_record(*step.hessian, values.applied);
   metrics_->step(record);
   commands();
   if (follower_) follower_->look();

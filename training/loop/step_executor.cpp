@@ -161,8 +161,11 @@ void StepExecutor::update(LaunchedStep& step, const StepRequests& requests,
   for (std::size_t a = 0; a < bounds.size(); ++a) {
     updates.push_back({step.learning_rates.at(a), bounds[a]});
   }
-  optimizer_step_.run(step.loss, updates, number, requests, *step.outcome, step.details);
-  if (!step.prepared.hessian) timer_.end_step();  // else its Hessian batches follow
+  const bool before_hessian = step.prepared.hessian.has_value();
+  optimizer_step_.run(step.loss, updates, number, requests, *step.outcome, step.details,
+                      before_hessian);
+  if (before_hessian) return;  // update_hessian() ends the step
+  timer_.end_step();
   step.waited = model_.compute().take_waited();
 }
 
@@ -189,12 +192,15 @@ at::Tensor StepExecutor::train_hessian(const HessianBatches& hessian) {
   return nan_loss();
 }
 
-void StepExecutor::update_hessian(const HessianBatches& hessian, std::int64_t number) {
+void StepExecutor::update_hessian(const HessianBatches& hessian, LaunchedStep& step) {
+  timer_.enter(StepPhase::kForward);
   const at::Tensor loss = train_hessian(hessian);
   timer_.enter(StepPhase::kOptimizer);
-  optimizer_step_.run_hessian(loss, hessian.num_tokens, number,
+  optimizer_step_.run_hessian(loss, hessian.num_tokens, step.prepared.plan.step + 1,
                               {.out_of_memory = recovery_.is_discarding()}, hessian_outcome_);
   timer_.end_step();
+  step.waited = model_.compute().take_waited();
+  step.hessian = hessian_outcome_.read();
 }
 
 void StepExecutor::release_graphs() {

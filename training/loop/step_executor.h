@@ -45,13 +45,11 @@ class StepExecutor {
   void update(LaunchedStep& step, const StepRequests& requests,
               std::span<const RefusalBounds> bounds);
 
-  // Trains on the Hessian batches of a step after its update(), and updates the Hessian estimate.
-  // A rank that runs out of memory joins, and nothing is written on any rank. Collective.
-  // `number`: of the step, from 1.
-  void update_hessian(const HessianBatches& hessian, std::int64_t number);
-  // The outcome of the latest update_hessian(). Waits for it. An outcome that requests
-  // out_of_memory comes from this or an earlier part of the step.
-  StepOutcome::Values read_hessian() { return hessian_outcome_.read(); }
+  // Trains on the Hessian batches of a step after its update(), updates the Hessian estimate, and
+  // reads the outcome, for which it waits. A rank that runs out of memory joins, and nothing is
+  // written on any rank. An outcome that requests out_of_memory comes from this or an earlier part
+  // of the step. Collective.
+  void update_hessian(const HessianBatches& hessian, LaunchedStep& step);
 
   // Waits for the device and frees the CUDA graphs. Later steps may have another layout.
   void release_graphs();

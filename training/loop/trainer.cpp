@@ -131,8 +131,7 @@ void Trainer::update_hessian() {
   launched.prepared.hessian.reset();
   reporter_.add_batches(hessian->micro_batches);
   guards_.faults.before_hessian(step + 1, hessian->micro_batches.size(), *run_.model);
-  executor_.update_hessian(*hessian, step + 1);
-  launched.hessian = executor_.read_hessian();
+  executor_.update_hessian(*hessian, launched);
   finish_until(1);
   const bool is_discarded =
       recovery_.is_needed() || launched.outcome->read().requests.out_of_memory;
@@ -141,8 +140,7 @@ void Trainer::update_hessian() {
     is_repeated = true;
     lay_out_again(/*is_applied=*/true);
     hessian = batches_->hessian_of(step);
-    executor_.update_hessian(*hessian, step + 1);
-    launched.hessian = executor_.read_hessian();
+    executor_.update_hessian(*hessian, launched);
   }
   finish_until(0);
   if (is_repeated) executor_.timer().restart();

@@ -33,7 +33,7 @@ std::optional<HessianSettings> hessian_settings(const Config& config);
 bool hessian_is_due(const HessianSettings& settings, std::int64_t step);
 
 struct HessianBatches {
-  StepPlan plan;                           // of the share; its step is the one before
+  StepPlan plan;                           // of the share; plan.step is the step that it follows
   double num_tokens = 0;                   // B: labels of all ranks
   std::vector<PackedBatch> micro_batches;  // of this rank
 };

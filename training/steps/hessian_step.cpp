@@ -15,18 +15,21 @@
 
 namespace packtrain {
 
-// The same on all ranks, also on one that owns no such element.
-bool OptimizerStep::has_hessian() const {
-  for (const Optimized& optimized : optimized_) {
-    const bool has_one = std::ranges::any_of(
-        optimized.groups, [](const Group& group) { return group.optimizer->has_hessian(); });
-    if (has_one) return true;
+void OptimizerStep::count_estimated() {
+  std::int64_t numel = 0;
+  for (const Part& part : parts_) {
+    if (group_of(part).optimizer->has_hessian()) numel += part.numel;
   }
-  return false;
+  if (numel == 0) return;
+  for (const ShardView& shard : model_.parameters().shards()) {
+    const bool has_estimate = std::ranges::find(shard.optimizer, kSophiaHessian,
+                                                &OptimizerTensor::name) != shard.optimizer.end();
+    if (has_estimate) num_estimated_ += shard.numel;
+  }
+  num_gaps_ = numel - num_estimated_;
 }
 
 void OptimizerStep::begin_counts(const at::Tensor& skip) {
-  if (!has_hessian()) return;
   skipped_ = skip;
   num_unclipped_ = at::zeros({kUnclippedCounters}, skip.options().dtype(at::kInt));
 }
@@ -34,19 +37,9 @@ void OptimizerStep::begin_counts(const at::Tensor& skip) {
 // Gaps of the shard have no step, so that the update counts them as unclipped. Their number depends
 // on the ranks, and is subtracted.
 at::Tensor OptimizerStep::unclipped_details() const {
-  std::int64_t numel = 0;
-  for (const Part& part : parts_) {
-    if (group_of(part).optimizer->has_hessian()) numel += part.numel;
-  }
-  std::int64_t num_elements = 0;
-  for (const ShardView& shard : model_.parameters().shards()) {
-    const bool has_estimate = std::ranges::find(shard.optimizer, kSophiaHessian,
-                                                &OptimizerTensor::name) != shard.optimizer.end();
-    if (has_estimate) num_elements += shard.numel;
-  }
   const at::Tensor counted = num_unclipped_.sum().to(at::kFloat);
-  return at::stack({counted - static_cast<double>(numel - num_elements),
-                    at::full({}, static_cast<double>(num_elements), counted.options())});
+  return at::stack({counted - static_cast<double>(num_gaps_),
+                    at::full({}, static_cast<double>(num_estimated_), counted.options())});
 }
 
 void OptimizerStep::run_hessian(const at::Tensor& loss, double num_tokens, std::int64_t number,

@@ -30,6 +30,7 @@ OptimizerStep::OptimizerStep(ShardedModel& model, std::span<const OptimizerSecti
   for (const OptimizerRange& range : model.parameters().optimizer_ranges()) add(range);
   for (Part& part : parts_) make_views(part);
   make_exchange();
+  count_estimated();
 }
 
 bool OptimizerStep::is_orthogonalised(const ParameterSpec& parameter) const {
@@ -140,7 +141,7 @@ at::Tensor OptimizerStep::sum_up_adapters(const at::Tensor& loss,
 
 void OptimizerStep::run(const at::Tensor& loss, std::span<const UpdateStep> updates,
                         std::int64_t number, const StepRequests& requests, StepOutcome& outcome,
-                        const at::Tensor& details) {
+                        const at::Tensor& details, bool before_hessian) {
   at::Tensor report;
   model_.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
@@ -148,7 +149,8 @@ void OptimizerStep::run(const at::Tensor& loss, std::span<const UpdateStep> upda
     std::vector<StepScalars> scalars;
     report = optimized_.size() == 1 ? sum_up(loss, updates, requests, details, scalars)
                                     : sum_up_adapters(loss, updates, requests, details, scalars);
-    begin_counts(scalars.front().skip);
+    num_unclipped_.reset();
+    if (before_hessian) begin_counts(scalars.front().skip);
     update(updates, number, scalars);
   });
   outcome.receive(report, model_.compute());

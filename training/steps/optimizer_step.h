@@ -37,11 +37,11 @@ class OptimizerStep {
   // with the loss; undefined for none.
   // `updates`: one for each element of the constructor's options. Several adapters have norm,
   // clipping and skipping of their own. `details` then begins with this rank's loss of each.
+  // `before_hessian`: run_hessian() of the same step follows.
   void run(const at::Tensor& loss, std::span<const UpdateStep> updates, std::int64_t number,
-           const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details = {});
+           const StepRequests& requests, StepOutcome& outcome, const at::Tensor& details = {},
+           bool before_hessian = false);
 
-  // True if an optimizer estimates a Hessian from gradients of its own.
-  bool has_hessian() const;
   // Updates the estimate after run() of step `number`, from the gradients of ShardedModel::train of
   // Hessian batches (hessian_batches.h) with `num_tokens` labels over all ranks. `loss`: this
   // rank's. Collective. Writes nothing on any rank where that step was skipped, or where the loss
@@ -87,6 +87,7 @@ class OptimizerStep {
   at::Tensor sum_up_adapters(const at::Tensor& loss, std::span<const UpdateStep> updates,
                              const StepRequests& requests, const at::Tensor& details,
                              std::vector<StepScalars>& scalars);
+  void count_estimated();
   // Keeps what run_hessian() needs of a step. `skip`: uint8 [].
   void begin_counts(const at::Tensor& skip);
   // Float32 [kNumHessianDetails], of this rank.
@@ -106,8 +107,11 @@ class OptimizerStep {
   std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
   std::unique_ptr<MatrixExchange> matrices_;  // null: no optimizer needs any
-  // Of optimizers with a Hessian, from run() to run_hessian(): whether the step was skipped, uint8
-  // [], and UpdateOptions::num_unclipped. Else undefined.
+  // Elements of this rank whose optimizer has a Hessian estimate, and gaps between them.
+  std::int64_t num_estimated_ = 0;
+  std::int64_t num_gaps_ = 0;
+  // From run() to run_hessian(): whether the step was skipped, uint8 [], and
+  // UpdateOptions::num_unclipped. Else undefined.
   at::Tensor skipped_;
   at::Tensor num_unclipped_;
 };
