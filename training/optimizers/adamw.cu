@@ -78,40 +78,15 @@ bool can_take_runs(const AdamWArguments& a) {
          aligned(a.weight) && has_whole_vectors(a);
 }
 
-template <typename Gradient, typename Moment>
-void launch(const AdamWArguments& a, cudaStream_t stream) {
-  const std::int64_t numel = a.end() - a.begin;
-  const auto blocks = [numel](int run) {
-    const std::int64_t per_block = std::int64_t{kUpdateThreads} * run;
-    return static_cast<unsigned>((numel + per_block - 1) / per_block);
-  };
-  if (can_take_runs(a)) {
-    adamw_kernel<Gradient, Moment, kUpdateVecSize>
-        <<<blocks(kUpdateVecSize), kUpdateThreads, 0, stream>>>(a);
-  } else {
-    adamw_kernel<Gradient, Moment, 1><<<blocks(1), kUpdateThreads, 0, stream>>>(a);
-  }
-}
-
-template <typename Gradient>
-void launch_with(const AdamWArguments& a, cudaStream_t stream) {
-  if (a.moments_dtype == DataType::kBFloat16) {
-    launch<Gradient, __nv_bfloat16>(a, stream);
-  } else {
-    launch<Gradient, float>(a, stream);
-  }
-}
-
 }  // namespace
 
 void launch_adamw(const AdamWArguments& arguments, void* stream) {
-  const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (arguments.grad_dtype == DataType::kBFloat16) {
-    launch_with<__nv_bfloat16>(arguments, cuda_stream);
-  } else {
-    launch_with<float>(arguments, cuda_stream);
-  }
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+  const auto on = static_cast<cudaStream_t>(stream);
+  const auto launch = [&](auto gradient, auto moment, auto elements, unsigned blocks) {
+    adamw_kernel<decltype(gradient), decltype(moment), elements()>
+        <<<blocks, kUpdateThreads, 0, on>>>(arguments);
+  };
+  launch_update(arguments, arguments.moments_dtype, can_take_runs(arguments), launch);
 }
 
 }  // namespace packtrain

@@ -3,69 +3,34 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <string>
 
-#include "framework/core/error.h"
 #include "training/optimizers/adamw8_arguments.h"
+#include "training/optimizers/update_checks.h"
 #include "training/optimizers/update_launch.h"
 
 namespace packtrain {
 namespace {
 
-void require8(bool holds, const char* name, const char* wanted) {
-  if (holds) return;
-  throw Error(ErrorCategory::kInternal,
-              std::string("adamw8: ") + name + " is wrong, wanted " + wanted);
-}
+static_assert(kMomentBlock == kStateBlock);  // kernels do not include libtorch
 
 void check_part8(const ShardPart& part, std::span<const ShardRange> ranges) {
-  const at::Tensor& master = part.master;
-  const std::int64_t numel = master.numel();
+  const UpdateChecks check("adamw8", part);
+  check.tensors(ranges);
+  check.require(part.state.size() == 4, "the state", part.master, "four tensors");
+  const std::int64_t numel = part.master.numel();
   const std::int64_t blocks = (numel + kMomentBlock - 1) / kMomentBlock;
-  const auto is_flat = [&](const at::Tensor& x, at::ScalarType type, std::int64_t size) {
-    return x.defined() && x.scalar_type() == type && x.dim() == 1 && x.is_contiguous() &&
-           x.numel() == size && x.device() == master.device();
-  };
-  require8(master.defined() && is_flat(master, at::kFloat, numel), "master",
-           "contiguous float32 [n]");
-  require8(is_flat(part.grad, at::kFloat, numel) || is_flat(part.grad, at::kBFloat16, numel),
-           "grad", "contiguous float32 or bfloat16 [n]");
-  require8(part.state.size() == 4 && is_flat(part.state[0], at::kByte, numel) &&
-               is_flat(part.state[1], at::kFloat, blocks) &&
-               is_flat(part.state[2], at::kByte, numel) &&
-               is_flat(part.state[3], at::kFloat, blocks),
-           "the state", "codes uint8 [n] and magnitudes float32 [blocks], of each moment");
-  require8(!part.weight.defined() || part.weight.const_data_ptr() == master.const_data_ptr() ||
-               is_flat(part.weight, at::kBFloat16, numel),
-           "weight", "contiguous bfloat16 [n], or master itself");
+  for (const std::size_t moment : {0, 2}) {
+    check.values(part.state[moment], "codes", at::kByte, numel);
+    check.values(part.state[moment + 1], "magnitudes of blocks", at::kFloat, blocks);
+  }
   for (const ShardRange& range : ranges) {
-    require8(range.begin % kMomentBlock == 0, "a range", "one that begins at a block");
-    require8(range.amax < 0 || (part.amax.defined() && part.amax.scalar_type() == at::kInt &&
-                                part.amax.numel() > range.amax),
-             "amax", "int32 with an element for each range's number");
+    check.require(range.begin % kMomentBlock == 0, "master", part.master,
+                  "ranges that begin at blocks");
   }
 }
 
 CodedMoment coded(const at::Tensor& codes, const at::Tensor& largest) {
   return {codes.mutable_data_ptr<std::uint8_t>(), largest.mutable_data_ptr<float>()};
-}
-
-AdamW8Arguments arguments8(const ShardPart& part, const AdamWOptions& options) {
-  AdamW8Arguments arguments;
-  arguments.master = part.master.mutable_data_ptr<float>();
-  arguments.grad = part.grad.const_data_ptr();
-  arguments.grad_dtype =
-      part.grad.scalar_type() == at::kBFloat16 ? DataType::kBFloat16 : DataType::kFloat32;
-  arguments.first = coded(part.state[0], part.state[1]);
-  arguments.second = coded(part.state[2], part.state[3]);
-  if (part.weight.defined() && part.weight.const_data_ptr() != part.master.const_data_ptr()) {
-    arguments.weight = part.weight.mutable_data_ptr();
-  }
-  if (part.amax.defined()) {
-    arguments.amax = reinterpret_cast<std::uint32_t*>(part.amax.mutable_data_ptr<std::int32_t>());
-  }
-  static_cast<AdamWScalars&>(arguments) = adamw_scalars(options);
-  return arguments;
 }
 
 void launch8(const AdamW8Arguments& arguments, const at::Device& device) {
@@ -123,14 +88,18 @@ std::vector<OptimizerStateSpec> adamw8_state() {
 void adamw8(const ShardPart& part, std::span<const ShardRange> ranges, const AdamWOptions& options,
             const at::Tensor& clip_factor, const at::Tensor& skip) {
   check_part8(part, ranges);
-  AdamW8Arguments arguments = arguments8(part, options);
-  arguments.clip_factor = clip_factor.const_data_ptr<float>();
-  arguments.skip = skip.const_data_ptr<std::uint8_t>();
+  const UpdateChecks check("adamw8", part);
+  check.scalar(clip_factor, "clip_factor", at::kFloat);
+  check.scalar(skip, "skip", at::kByte);
+  AdamW8Arguments arguments;
+  set_part(arguments, part, clip_factor, skip);
+  arguments.first = coded(part.state[0], part.state[1]);
+  arguments.second = coded(part.state[2], part.state[3]);
+  static_cast<AdamWScalars&>(arguments) = adamw_scalars(options);
   launch_pieces(
       "adamw8", arguments, ranges, part.master.numel(),
       [&](OptimizerGroup group) {
-        const double decay = options.weight_decay[static_cast<std::size_t>(group)];
-        return static_cast<float>(1 - options.learning_rate * decay);
+        return decay_factor(options.learning_rate, options.weight_decay, group);
       },
       [&](const AdamW8Arguments& full) { launch8(full, part.master.device()); });
 }

@@ -16,16 +16,9 @@ struct CodedMoment {
 };
 
 // All pieces begin and end at blocks.
-struct AdamW8Arguments : UpdatePieces, AdamWScalars {
-  float* master = nullptr;
-  const void* grad = nullptr;
+struct AdamW8Arguments : PartArguments, AdamWScalars {
   CodedMoment first;
   CodedMoment second;
-  void* weight = nullptr;         // bfloat16; null: not written
-  std::uint32_t* amax = nullptr;  // null: no piece has one
-  DataType grad_dtype = DataType::kFloat32;
-  const float* clip_factor = nullptr;
-  const std::uint8_t* skip = nullptr;
 };
 
 // On libtorch's current stream of the device. Throws Error(kDevice) in a build without CUDA.

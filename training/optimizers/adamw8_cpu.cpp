@@ -1,11 +1,11 @@
 #include <c10/util/BFloat16.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 
 #include "training/optimizers/adamw8_arguments.h"
+#include "training/optimizers/cpu_amax.h"
 
 namespace packtrain {
 namespace {
@@ -66,11 +66,7 @@ void adamw8_cpu_range(const AdamW8Arguments& a, const UpdatePiece& piece, std::i
                               ? update_block8<c10::BFloat16>(a, piece, i, stop)
                               : update_block8<float>(a, piece, i, stop));
   }
-  if (piece.amax < 0) return;
-  const std::atomic_ref<std::uint32_t> shared(a.amax[piece.amax]);
-  std::uint32_t known = shared.load(std::memory_order_relaxed);
-  while (most > known && !shared.compare_exchange_weak(known, most, std::memory_order_relaxed)) {
-  }
+  enter_magnitude(most, a.amax, piece.amax);
 }
 
 }  // namespace packtrain

@@ -19,17 +19,10 @@ struct AdamWScalars {
   float epsilon = 0;
 };
 
-struct AdamWArguments : UpdatePieces, AdamWScalars {
-  float* master = nullptr;
-  const void* grad = nullptr;
+struct AdamWArguments : PartArguments, AdamWScalars {
   void* exp_avg = nullptr;
   void* exp_avg_sq = nullptr;
-  void* weight = nullptr;         // bfloat16; null: not written
-  std::uint32_t* amax = nullptr;  // null: no piece has one
-  DataType grad_dtype = DataType::kFloat32;
   DataType moments_dtype = DataType::kFloat32;
-  const float* clip_factor = nullptr;
-  const std::uint8_t* skip = nullptr;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
 };

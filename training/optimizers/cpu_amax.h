@@ -21,14 +21,17 @@ std::uint32_t largest_magnitude(const T* values, std::int64_t numel) {
 
 // Enters it in amax[index]; index -1: it is not asked for. Threads may enter numbers of other
 // ranges of the same weight.
-template <typename T>
-void enter_cpu_amax(const T* values, std::int64_t numel, std::uint32_t* amax, int index) {
+inline void enter_magnitude(std::uint32_t most, std::uint32_t* amax, int index) {
   if (index < 0) return;
-  const std::uint32_t most = largest_magnitude(values, numel);
   const std::atomic_ref<std::uint32_t> shared(amax[index]);
   std::uint32_t known = shared.load(std::memory_order_relaxed);
   while (most > known && !shared.compare_exchange_weak(known, most, std::memory_order_relaxed)) {
   }
+}
+
+template <typename T>
+void enter_cpu_amax(const T* values, std::int64_t numel, std::uint32_t* amax, int index) {
+  if (index >= 0) enter_magnitude(largest_magnitude(values, numel), amax, index);
 }
 
 }  // namespace packtrain

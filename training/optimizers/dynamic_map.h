@@ -83,12 +83,17 @@ constexpr DecadeTable decade_table(bool has_sign) {
   return table;
 }
 
-// The code of the number nearest to x, |x| <= 1. Without a sign x >= 0. NaN has the code of 0.
+// The code of the number nearest to x, |x| <= 1. Without a sign x >= 0, and x > 0 has the code of
+// the smallest positive number at least. A second moment of 0 would divide a first moment by
+// epsilon alone. NaN has the code of 0.
 constexpr std::uint8_t nearest_code(const DecadeTable& table, float x) {
   const bool is_negative = x < 0;
   const float magnitude = is_negative ? -x : x;
   const int zero = zero_code(table.has_sign);
-  if (!(magnitude >= table.begin[0])) return static_cast<std::uint8_t>(zero);
+  if (!(magnitude >= table.begin[0])) {
+    const bool is_smallest = !table.has_sign && magnitude > 0;
+    return static_cast<std::uint8_t>(zero + (is_smallest ? 1 : 0));
+  }
   if (!is_negative && magnitude >= table.begin[kDecades]) return kCodes - 1;
   int decade = 0;
   for (int d = 1; d < kDecades; ++d) decade += magnitude >= table.begin[d] ? 1 : 0;

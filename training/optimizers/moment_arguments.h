@@ -16,17 +16,10 @@ enum class MomentRule {
   kLion,          // m and w
 };
 
-struct MomentArguments : UpdatePieces {
+struct MomentArguments : PartArguments {
   MomentRule rule = MomentRule::kLion;
-  float* master = nullptr;
-  void* grad = nullptr;
-  void* moment = nullptr;         // null for kMuonWeights
-  void* weight = nullptr;         // bfloat16; null: not written
-  std::uint32_t* amax = nullptr;  // null: no piece has one
-  DataType grad_dtype = DataType::kFloat32;
+  void* moment = nullptr;  // null for kMuonWeights
   DataType moment_dtype = DataType::kFloat32;
-  const float* clip_factor = nullptr;
-  const std::uint8_t* skip = nullptr;
 
   float beta1 = 0;
   float one_minus_beta1 = 0;  // rounded from the exact difference

@@ -3,9 +3,9 @@
 #include <c10/util/BFloat16.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 
+#include "training/optimizers/cpu_amax.h"
 #include "training/optimizers/stochastic_rounding.h"
 
 namespace packtrain {
@@ -18,13 +18,6 @@ void store_moment(const MomentArguments& /*a*/, std::int64_t /*element*/, float 
 void store_moment(const MomentArguments& a, std::int64_t element, float value, c10::BFloat16& to) {
   const std::uint32_t random = moment_random(a.seed, a.step, element / 4).values[element % 4];
   to.x = round_stochastically(std::bit_cast<std::uint32_t>(value), random);
-}
-
-void enter_magnitude(std::uint32_t most, std::uint32_t& amax) {
-  const std::atomic_ref<std::uint32_t> shared(amax);
-  std::uint32_t known = shared.load(std::memory_order_relaxed);
-  while (most > known && !shared.compare_exchange_weak(known, most, std::memory_order_relaxed)) {
-  }
 }
 
 template <typename Rule, typename Gradient, typename Moment>
@@ -49,7 +42,7 @@ void update_range(const MomentArguments& a, const UpdatePiece& piece, std::int64
       most = std::max(most, std::bit_cast<std::uint32_t>(w) & 0x7FFFFFFFU);
     }
   }
-  if (Rule::kWritesWeight && piece.amax >= 0) enter_magnitude(most, a.amax[piece.amax]);
+  if (Rule::kWritesWeight) enter_magnitude(most, a.amax, piece.amax);
 }
 
 template <typename Rule, typename Gradient>

@@ -52,7 +52,7 @@ struct UpdateOptions {
 
 // The update of a diagonal Hessian estimate, from a gradient of its own.
 struct HessianOptions {
-  double num_tokens = 1;  // with sampled labels, of all ranks, whose mean loss has the gradient
+  double num_tokens = 1;  // sampled labels of all ranks, B in training/steps/hessian_batches.h
   std::int64_t step = 1;  // as in UpdateOptions
   at::Tensor skip;        // as in UpdateOptions
 };
@@ -75,8 +75,8 @@ class Optimizer {
                       const UpdateOptions& options) const = 0;
 
   // True if update_hessian() writes a part of the state. It is then called every
-  // optimizer.hessian_every steps, after update(). part.grad is the gradient of the mean loss of
-  // labels that the model samples.
+  // optimizer.hessian_every steps, after update(). part.grad is the gradient of Hessian batches
+  // (training/steps/hessian_batches.h).
   virtual bool has_hessian() const { return false; }
   virtual void update_hessian(const ShardPart& /*part*/, std::span<const ShardRange> /*ranges*/,
                               const HessianOptions& /*options*/) const {}

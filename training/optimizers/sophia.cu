@@ -14,27 +14,6 @@
 namespace packtrain {
 namespace {
 
-// kShift: of the 16 bits that round the values, in the word of an element.
-template <int kShift, int N>
-__device__ void store_state(const SophiaArguments& /*a*/, const UpdatePiece& /*piece*/,
-                            std::int64_t i, const float (&values)[N], float* to) {
-  device::store(values, to + i);
-}
-
-template <int kShift, int N>
-__device__ void store_state(const SophiaArguments& a, const UpdatePiece& piece, std::int64_t i,
-                            const float (&values)[N], __nv_bfloat16* to) {
-  const std::int64_t element = i + piece.element_offset;
-  const RandomWords random = moment_random(a.seed, a.step, element / 4);
-  device::Vec<std::uint16_t, N> rounded;
-#pragma unroll
-  for (int k = 0; k < N; ++k) {
-    const std::uint32_t bits = random.values[N == 1 ? element % 4 : k] >> kShift;
-    rounded.values[k] = round_stochastically(__float_as_uint(values[k]), bits);
-  }
-  device::store_vec(rounded, reinterpret_cast<std::uint16_t*>(to) + i);
-}
-
 // Adds the warps' counts to many counters, so that few of them wait for each other. Integer sums do
 // not depend on the order.
 __device__ void add_unclipped(const SophiaArguments& a, int count) {
@@ -101,45 +80,21 @@ bool takes_vectors(const SophiaArguments& a) {
          aligned(a.weight) && has_whole_vectors(a);
 }
 
-template <typename Gradient, typename State, int N>
-void launch_pass(const SophiaArguments& a, cudaStream_t stream) {
-  constexpr std::int64_t kPerBlock = std::int64_t{kUpdateThreads} * N;
-  const auto blocks = static_cast<unsigned>((a.end() - a.begin + kPerBlock - 1) / kPerBlock);
-  if (a.pass == SophiaPass::kHessian) {
-    hessian_kernel<Gradient, State, N><<<blocks, kUpdateThreads, 0, stream>>>(a);
-  } else {
-    sophia_kernel<Gradient, State, N><<<blocks, kUpdateThreads, 0, stream>>>(a);
-  }
-}
-
-template <typename Gradient, typename State>
-void launch_with(const SophiaArguments& a, cudaStream_t stream) {
-  if (takes_vectors(a)) {
-    launch_pass<Gradient, State, kUpdateVecSize>(a, stream);
-  } else {
-    launch_pass<Gradient, State, 1>(a, stream);
-  }
-}
-
-template <typename Gradient>
-void launch_with_gradient(const SophiaArguments& a, cudaStream_t stream) {
-  if (a.state_dtype == DataType::kBFloat16) {
-    launch_with<Gradient, __nv_bfloat16>(a, stream);
-  } else {
-    launch_with<Gradient, float>(a, stream);
-  }
-}
-
 }  // namespace
 
 void launch_sophia(const SophiaArguments& arguments, void* stream) {
-  const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (arguments.grad_dtype == DataType::kBFloat16) {
-    launch_with_gradient<__nv_bfloat16>(arguments, cuda_stream);
-  } else {
-    launch_with_gradient<float>(arguments, cuda_stream);
-  }
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+  const auto on = static_cast<cudaStream_t>(stream);
+  const auto launch = [&](auto gradient, auto state, auto elements, unsigned blocks) {
+    using Gradient = decltype(gradient);
+    using State = decltype(state);
+    constexpr int N = elements();
+    if (arguments.pass == SophiaPass::kHessian) {
+      hessian_kernel<Gradient, State, N><<<blocks, kUpdateThreads, 0, on>>>(arguments);
+    } else {
+      sophia_kernel<Gradient, State, N><<<blocks, kUpdateThreads, 0, on>>>(arguments);
+    }
+  };
+  launch_update(arguments, arguments.state_dtype, takes_vectors(arguments), launch);
 }
 
 }  // namespace packtrain

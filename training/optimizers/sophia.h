@@ -4,7 +4,8 @@
 //                    w = w (1 - lr wd) - lr max(-1, min(m / max(gamma h, eps), 1))
 //    sophia_hessian  h = b2 h + (1 - b2) B e^2
 // e is the gradient of the mean loss of B tokens whose labels are samples of the model's own
-// distribution. B e^2 then estimates the diagonal of the Gauss-Newton matrix.
+// distribution. B e^2 then estimates the diagonal of the Gauss-Newton matrix. With unequal weights
+// of tokens e has their square roots (training/steps/hessian_batches.h).
 // This is the form of the paper. The authors' code keeps an average of e^2 and multiplies it by B
 // at each update. That needs one B for the whole run, and packed steps have different numbers of
 // tokens. Both forms are equal for a constant B and rho = gamma.

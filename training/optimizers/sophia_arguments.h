@@ -10,19 +10,12 @@ namespace packtrain {
 
 enum class SophiaPass { kUpdate, kHessian };
 
-struct SophiaArguments : UpdatePieces {
+struct SophiaArguments : PartArguments {
   SophiaPass pass = SophiaPass::kUpdate;
-  float* master = nullptr;
-  const void* grad = nullptr;
   void* exp_avg = nullptr;
   void* hessian = nullptr;
-  void* weight = nullptr;                 // bfloat16; null: not written
-  std::uint32_t* amax = nullptr;          // null: no piece has one
   std::int32_t* num_unclipped = nullptr;  // [kUnclippedCounters]; null: not counted
-  DataType grad_dtype = DataType::kFloat32;
   DataType state_dtype = DataType::kFloat32;
-  const float* clip_factor = nullptr;  // of kUpdate
-  const std::uint8_t* skip = nullptr;
 
   float beta1 = 0;
   float one_minus_beta1 = 0;  // rounded from the exact difference

@@ -64,4 +64,15 @@ void for_each_cpu_range(const Arguments& arguments, const Update& update) {
   }
 }
 
+// Runs a launch of launch_pieces(): on_gpu(arguments, device index), or on_cpu() as above unless
+// the step is skipped.
+template <typename Arguments, typename OnGpu, typename OnCpu>
+void run_launch(const Arguments& arguments, const at::Device& device, const OnGpu& on_gpu,
+                const OnCpu& on_cpu) {
+  if (device.is_cuda()) return on_gpu(arguments, device.index());
+  if (*arguments.skip != 0) return;
+  for_each_cpu_range(arguments, [&](const UpdatePiece& piece, std::int64_t begin,
+                                    std::int64_t end) { on_cpu(arguments, piece, begin, end); });
+}
+
 }  // namespace packtrain

@@ -4,9 +4,12 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
+#include "framework/device/cuda/check.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/fp8/amax.cuh"
+#include "training/optimizers/stochastic_rounding.h"
 #include "training/optimizers/update_pieces.h"
 
 namespace packtrain {
@@ -67,6 +70,60 @@ inline bool has_whole_vectors(const UpdatePieces& a) {
            a.pieces[p].element_offset % kUpdateVecSize == 0;
   }
   return fits;
+}
+
+// Stores values of the state from element i on. Values in bfloat16 are rounded stochastically.
+// kShift chooses other bits of an element's random word for each tensor of the state.
+template <int kShift, typename Arguments, int N>
+__device__ void store_state(const Arguments& /*a*/, const UpdatePiece& /*piece*/, std::int64_t i,
+                            const float (&values)[N], float* to) {
+  device::store(values, to + i);
+}
+
+template <int kShift, typename Arguments, int N>
+__device__ void store_state(const Arguments& a, const UpdatePiece& piece, std::int64_t i,
+                            const float (&values)[N], __nv_bfloat16* to) {
+  const std::int64_t element = i + piece.element_offset;
+  const RandomWords random = moment_random(a.seed, a.step, element / 4);
+  device::Vec<std::uint16_t, N> rounded;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const std::uint32_t bits = random.values[N == 1 ? element % 4 : k] >> kShift;
+    rounded.values[k] = round_stochastically(__float_as_uint(values[k]), bits);
+  }
+  device::store_vec(rounded, reinterpret_cast<std::uint16_t*>(to) + i);
+}
+
+template <int N>
+using Elements = std::integral_constant<int, N>;
+
+template <typename Gradient, typename State, typename Launch>
+void launch_update_of(const PartArguments& a, bool takes_vectors, const Launch& launch) {
+  const auto blocks = [&](int elements) {
+    const std::int64_t per_block = std::int64_t{kUpdateThreads} * elements;
+    return static_cast<unsigned>((a.end() - a.begin + per_block - 1) / per_block);
+  };
+  if (takes_vectors) {
+    launch(Gradient{}, State{}, Elements<kUpdateVecSize>{}, blocks(kUpdateVecSize));
+  } else {
+    launch(Gradient{}, State{}, Elements<1>{}, blocks(1));
+  }
+}
+
+// Calls launch(Gradient{}, State{}, Elements<of a thread>{}, blocks of threads): values choose the
+// types of a kernel.
+template <typename Launch>
+void launch_update(const PartArguments& a, DataType state, bool takes_vectors,
+                   const Launch& launch) {
+  const bool is_bfloat16 = state == DataType::kBFloat16;
+  if (a.grad_dtype == DataType::kBFloat16) {
+    is_bfloat16 ? launch_update_of<__nv_bfloat16, __nv_bfloat16>(a, takes_vectors, launch)
+                : launch_update_of<__nv_bfloat16, float>(a, takes_vectors, launch);
+  } else {
+    is_bfloat16 ? launch_update_of<float, __nv_bfloat16>(a, takes_vectors, launch)
+                : launch_update_of<float, float>(a, takes_vectors, launch);
+  }
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 
 }  // namespace packtrain

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "framework/core/data_type.h"
+
 namespace packtrain {
 
 // Elements from the end of the piece before it up to `end`.
@@ -29,6 +31,17 @@ struct UpdatePieces {
   constexpr std::int64_t end() const {
     return num_pieces == 0 ? begin : pieces[num_pieces - 1].end;
   }
+};
+
+// Tensors and scalars of a part that all updates have.
+struct PartArguments : UpdatePieces {
+  float* master = nullptr;
+  void* grad = nullptr;           // Muon alone writes it
+  void* weight = nullptr;         // bfloat16; null: not written
+  std::uint32_t* amax = nullptr;  // null: no piece has one
+  DataType grad_dtype = DataType::kFloat32;
+  const float* clip_factor = nullptr;  // null: not read
+  const std::uint8_t* skip = nullptr;
 };
 
 }  // namespace packtrain
