@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/architecture.h"
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/delta_rule/boundaries_cuda.h"
 #include "models/ops/delta_rule/chunk_table.h"
@@ -27,17 +27,10 @@ struct GpuLimits {
   int shared_bytes = 0;  // of a block of threads, at most
 };
 
+// Read once a process; its GPUs are assumed to be equal.
 const GpuLimits& gpu_limits() {
-  static const GpuLimits limits = [] {
-    GpuLimits found;
-    int device = 0;
-    PACKTRAIN_CUDA_CHECK(cudaGetDevice(&device));
-    PACKTRAIN_CUDA_CHECK(
-        cudaDeviceGetAttribute(&found.num_multiprocessors, cudaDevAttrMultiProcessorCount, device));
-    PACKTRAIN_CUDA_CHECK(cudaDeviceGetAttribute(&found.shared_bytes,
-                                                cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    return found;
-  }();
+  static const GpuLimits limits = {device_attribute(cudaDevAttrMultiProcessorCount),
+                                   max_shared_memory_per_block()};
   return limits;
 }
 
