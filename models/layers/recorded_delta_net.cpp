@@ -60,6 +60,10 @@ std::span<const std::int32_t> sequences_of(const OperatorContext& run) {
   return run.batch().cu_seqlens_host;
 }
 
+CausalConvOptions conv_options(const OperatorContext& run) {
+  return {.boundaries = sequences_of(run), .device_boundaries = run.batch().cu_seqlens};
+}
+
 // The operators of one mixer. Each function records one of them.
 class DeltaNet {
  public:
@@ -83,14 +87,14 @@ class DeltaNet {
     step.needs = {qkvz_};
     step.multiply_adds.of_rows = num_rows_ * config_.conv_channels() * config_.conv_width;
     step.forward = [self = *this](OperatorContext& run) {
-      run.set(self.mixed_, causal_conv_forward(self.conv_rows(run.get(self.qkvz_)),
-                                               {run.parameter(self.parameters_.conv)},
-                                               {.boundaries = sequences_of(run)}));
+      run.set(self.mixed_,
+              causal_conv_forward(self.conv_rows(run.get(self.qkvz_)),
+                                  {run.parameter(self.parameters_.conv)}, conv_options(run)));
     };
     step.backward = [self = *this](OperatorContext& run) {
-      const at::Tensor grad = causal_conv_backward(
-          run.gradient(self.mixed_), self.conv_rows(run.get(self.qkvz_)),
-          {run.parameter(self.parameters_.conv)}, {.boundaries = sequences_of(run)});
+      const at::Tensor grad =
+          causal_conv_backward(run.gradient(self.mixed_), self.conv_rows(run.get(self.qkvz_)),
+                               {run.parameter(self.parameters_.conv)}, conv_options(run));
       self.conv_rows(run.gradient(self.qkvz_)).copy_(grad);  // the gate's columns are written
     };
     tape.record(std::move(step));

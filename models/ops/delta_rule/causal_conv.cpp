@@ -16,10 +16,27 @@
 namespace packtrain {
 namespace {
 
+void check_device_boundaries(const at::Tensor& x, const CausalConvOptions& options) {
+  const at::Tensor& got = options.device_boundaries;
+  if (!got.defined()) return;
+  const std::int64_t wanted = std::ssize(options.boundaries);
+  if (got.scalar_type() == at::kInt && got.sizes() == at::IntArrayRef(wanted) &&
+      got.is_contiguous() && got.device() == x.device()) {
+    return;
+  }
+  throw Error(
+      ErrorCategory::kInternal,
+      fmt::format("causal convolution: got device boundaries {} [{}] on {}, wanted Int [{}] "
+                  "on {}",
+                  c10::toString(got.scalar_type()), fmt::join(got.sizes(), ", "),
+                  got.device().str(), wanted, x.device().str()));
+}
+
 void check(const at::Tensor& x, const at::Tensor& weight, const CausalConvOptions& options) {
   const auto& boundaries = options.boundaries;
   const bool covers = !boundaries.empty() && boundaries.front() == 0 &&
                       boundaries.back() == x.size(0) && std::ranges::is_sorted(boundaries);
+  check_device_boundaries(x, options);
   if (x.dim() == 2 && weight.dim() == 2 && weight.size(0) == x.size(1) && covers) {
     return;
   }

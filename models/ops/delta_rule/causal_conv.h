@@ -6,8 +6,8 @@
 // Backward computes z again. T C W multiply-adds forward.
 //
 // On a GPU W is at most 8, and other sequences change no bit of a row of y or dx. Forward must move
-// 2 T C elements, backward 3 T C. A CUDA graph cannot have the operator, because boundaries are
-// copied from the host.
+// 2 T C elements, backward 3 T C. The kernels read `device_boundaries`, so that a CUDA graph can
+// have them. Without these each call copies the boundaries from the host, which a capture refuses.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,6 +27,8 @@ struct CausalConvParameters {
 struct CausalConvOptions {
   std::span<const std::int32_t> boundaries;
   bool silu = true;
+  // The same boundaries as int32 [sequences + 1] on x's device. Undefined: they are copied.
+  at::Tensor device_boundaries = {};
 };
 
 // Throws Error(kInternal), which names shapes, when they do not fit.

@@ -19,6 +19,11 @@ at::Tensor conv_rows(const at::Tensor& x) {
   return x.stride(1) == 1 ? x : x.contiguous();
 }
 
+at::Tensor device_boundaries(const CausalConvOptions& options, at::Device device) {
+  if (options.device_boundaries.defined()) return options.device_boundaries;
+  return to_device_ints(options.boundaries, device, kConvName);
+}
+
 CausalConvArguments conv_arguments(const at::Tensor& x, const CausalConvParameters& parameters,
                                    const CausalConvOptions& options, const at::Tensor& boundaries) {
   const at::Tensor& weight = parameters.weight.value;
@@ -62,7 +67,7 @@ void add_partials(const at::Tensor& partials, const Parameter& parameter, const 
 at::Tensor causal_conv_forward_cuda(const at::Tensor& x, const CausalConvParameters& parameters,
                                     const CausalConvOptions& options) {
   const at::Tensor in = conv_rows(x);
-  const at::Tensor boundaries = to_device_ints(options.boundaries, x.device(), kConvName);
+  const at::Tensor boundaries = device_boundaries(options, x.device());
   CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
   at::Tensor y = at::empty(x.sizes(), x.options());
   arguments.output = y.data_ptr();
@@ -75,7 +80,7 @@ at::Tensor causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Te
                                      const CausalConvOptions& options) {
   const at::Tensor in = conv_rows(x);
   const at::Tensor grad = grad_output.contiguous();
-  const at::Tensor boundaries = to_device_ints(options.boundaries, x.device(), kConvName);
+  const at::Tensor boundaries = device_boundaries(options, x.device());
   CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
   const std::int64_t num_blocks = (arguments.num_rows + kCausalConvRows - 1) / kCausalConvRows;
   const auto floats = x.options().dtype(at::kFloat);

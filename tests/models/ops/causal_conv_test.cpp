@@ -46,6 +46,7 @@ struct Case {
   std::int64_t width = 4;
   bool silu = true;
   bool has_bias = true;
+  bool on_device = false;  // the boundaries are there already
 };
 
 void expect_formula(const OperatorCase& on, const Case& test) {
@@ -54,7 +55,8 @@ void expect_formula(const OperatorCase& on, const Case& test) {
   const Parameter weight = random_parameter(on, {test.num_channels, test.width}, "weight");
   const Parameter bias = random_parameter(on, {test.num_channels}, "bias");
   const CausalConvParameters parameters{weight, test.has_bias ? &bias : nullptr};
-  const CausalConvOptions options{test.boundaries, test.silu};
+  CausalConvOptions options{test.boundaries, test.silu};
+  if (test.on_device) options.device_boundaries = int_tensor(on, test.boundaries);
   poison_free_memory(on);
   const at::Tensor y = causal_conv_forward(x, parameters, options);
   poison_free_memory(on);
@@ -92,6 +94,25 @@ TEST_P(CausalConv, OfSequencesOfOneRowIsItsFormula) {
   Boundaries boundaries(301);
   std::iota(boundaries.begin(), boundaries.end(), 0);
   expect_formula(GetParam(), {.boundaries = boundaries, .num_channels = 16});
+}
+
+TEST_P(CausalConv, WithBoundariesOnTheDeviceIsItsFormula) {
+  expect_formula(GetParam(),
+                 {.boundaries = {0, 1, 2, 70, 70, 99}, .num_channels = 24, .on_device = true});
+}
+
+TEST_P(CausalConv, DeviceBoundariesThatDoNotFitAreRefused) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {5, 3}, "x");
+  const Parameter weight = random_parameter(on, {3, 4}, "weight");
+  const Boundaries boundaries = {0, 2, 5};
+  for (const at::Tensor& wrong :
+       {int_tensor(on, {0, 5}), int_tensor(on, {0, 2, 5}).to(at::kLong)}) {
+    const Error error = test::error_of([&] {
+      causal_conv_forward(x, {weight}, {.boundaries = boundaries, .device_boundaries = wrong});
+    });
+    EXPECT_NE(error.message().find("device boundaries"), std::string::npos) << error.message();
+  }
 }
 
 TEST_P(CausalConv, TakesColumnsOfALargerTensor) {
