@@ -75,6 +75,9 @@ struct ParameterId {
   int index = -1;  // -1: the block does not have it
 };
 
+// Shared memory of a block of threads on GPUs of compute capability 9.0.
+inline constexpr int kHopperSharedBytes = 227 << 10;
+
 // Sizes of a micro-batch, for estimates.
 struct MicroBatchShape {
   std::int64_t num_rows = 0;             // of a micro-batch, padding included
@@ -85,6 +88,7 @@ struct MicroBatchShape {
   std::int64_t num_keys = 0;
   std::int64_t max_keys = 0;  // of any micro-batch
   bool on_gpu = true;
+  std::int64_t shared_bytes = kHopperSharedBytes;  // of a block of threads of the GPU
   c10::ScalarType compute = c10::kBFloat16;
   bool narrow_head_gradient = false;  // the head's gradient is stored in less than float32
 };

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -218,11 +219,13 @@ class DeltaNet {
     const std::int64_t heads = ValueShape{num_rows_, 2 * config_.key_width(), dtype_}.bytes();
     const bool mixes_again = !policy.keeps(ValueKind::kActivationOutput);
     const bool norms_again = !policy.keeps(ValueKind::kNormOutput);
+    // The rule's backward frees the workspace before the gates' backward makes the gradient.
+    const std::int64_t after_rule = std::max(size.on_gpu ? workspace(size) : 0, mixed);
     return {"delta rule backward",
             {{"gradient of the delta rule's output", output.bytes()},
              {"gradient of the delta rule's projection", whole.bytes()},
-             {"gradients of the delta rule's heads", 2 * mixed, true},
-             {"delta rule's workspace", size.on_gpu ? workspace(size) : 0, true},
+             {"gradients of the delta rule's heads", mixed, true},
+             {"delta rule's workspace, or gradient of its convolution", after_rule, true},
              {"convolution again", mixes_again ? mixed : 0},
              {"normalised queries and keys again", norms_again ? heads : 0}}};
   }
@@ -235,7 +238,7 @@ class DeltaNet {
                                .key_dim = config_.key_head_dim,
                                .value_dim = config_.value_head_dim};
     const DataType type = dtype_ == at::kBFloat16 ? DataType::kBFloat16 : DataType::kFloat32;
-    return delta_rule_workspace_bytes(sizes, type, /*backward=*/true);
+    return delta_rule_workspace_bytes(sizes, type, /*backward=*/true, size.shared_bytes);
   }
 
   std::string name_;

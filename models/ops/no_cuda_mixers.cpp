@@ -1,8 +1,10 @@
 // Replaces the CUDA operators of gated mixers in a build without CUDA.
+#include "models/block/operator_tape.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/delta_gates/delta_gates.h"
 #include "models/ops/delta_rule/causal_conv.h"
 #include "models/ops/delta_rule/delta_rule.h"
+#include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/gated_norm/gated_norm.h"
 #include "models/ops/output_gate/output_gate.h"
 
@@ -18,6 +20,10 @@ at::Tensor causal_conv_backward_cuda(const at::Tensor& /*grad_output*/, const at
                                      const CausalConvParameters& /*parameters*/,
                                      const CausalConvOptions& /*options*/) {
   throw_cuda_not_built("causal_conv_backward");
+}
+
+int delta_rule_shared_bytes() {
+  return kHopperSharedBytes;
 }
 
 at::Tensor delta_rule_forward_cuda(const DeltaRuleInputs& /*inputs*/,

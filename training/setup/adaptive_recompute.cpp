@@ -7,6 +7,7 @@
 #include "framework/config/recompute.h"
 #include "framework/core/error.h"
 #include "models/estimates/memory_peaks.h"
+#include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "training/setup/recompute_policies.h"
 #include "training/setup/run_device.h"
 
@@ -100,6 +101,7 @@ MicroBatchShape assumed_shape(const Config& config, DeviceKind device, std::int6
   shape.num_supervised_rows = std::max<std::int64_t>(0, num_rows - 1);
   shape.num_sequences = num_rows / kRowsOfSequence + 1;
   shape.on_gpu = device == DeviceKind::kCuda;
+  if (shape.on_gpu) shape.shared_bytes = delta_rule_shared_bytes();
   shape.compute = scalar_type(config.precision.compute);
   shape.narrow_head_gradient = config.precision.reduce != Precision::kFloat32;
   return shape;

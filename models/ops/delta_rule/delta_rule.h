@@ -13,7 +13,8 @@
 //
 // On a GPU bfloat16 with K and V of multiples of 8, K <= 128, is computed on tensor cores. There
 // the state, d and scores are rounded to bfloat16 before products; sums and the state that is
-// carried on are float32. Other sizes and float32 have slower kernels in float32. A CUDA graph
+// carried on are float32. Other sizes and float32 have slower kernels in float32, and so have GPUs
+// whose blocks have less shared memory than kDeltaRuleSharedBytes (8.6, 8.9, 12.0). A CUDA graph
 // cannot have the operator, whose boundaries are copied from the host.
 //
 // Operations: forward T H (6 K V + C (3 K + 2 V)) multiply-adds at most, for chunks of C rows.

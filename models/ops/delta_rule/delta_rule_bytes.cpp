@@ -38,14 +38,15 @@ std::int64_t general_bytes(const DeltaRuleSizes& sizes, bool backward) {
 
 }  // namespace
 
-bool delta_rule_on_tensor_cores(std::int64_t key_dim, std::int64_t value_dim, DataType dtype) {
-  return dtype == DataType::kBFloat16 && key_dim <= kDeltaRuleMaxKeys && key_dim % 8 == 0 &&
-         value_dim % 8 == 0;
+bool delta_rule_on_tensor_cores(std::int64_t key_dim, std::int64_t value_dim, DataType dtype,
+                                std::int64_t shared_bytes) {
+  return shared_bytes >= kDeltaRuleSharedBytes && dtype == DataType::kBFloat16 &&
+         key_dim <= kDeltaRuleMaxKeys && key_dim % 8 == 0 && value_dim % 8 == 0;
 }
 
-std::int64_t delta_rule_workspace_bytes(const DeltaRuleSizes& sizes, DataType dtype,
-                                        bool backward) {
-  return delta_rule_on_tensor_cores(sizes.key_dim, sizes.value_dim, dtype)
+std::int64_t delta_rule_workspace_bytes(const DeltaRuleSizes& sizes, DataType dtype, bool backward,
+                                        std::int64_t shared_bytes) {
+  return delta_rule_on_tensor_cores(sizes.key_dim, sizes.value_dim, dtype, shared_bytes)
              ? tensor_core_bytes(sizes, backward)
              : general_bytes(sizes, backward);
 }

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "framework/device/cuda/architecture.h"
+#include "framework/device/device.h"
+#include "models/block/operator_tape.h"
 #include "models/ops/cuda/current_stream.h"
 #include "models/ops/delta_rule/boundaries_cuda.h"
 #include "models/ops/delta_rule/chunk_table.h"
@@ -30,7 +32,7 @@ struct GpuLimits {
 // Read once a process; its GPUs are assumed to be equal.
 const GpuLimits& gpu_limits() {
   static const GpuLimits limits = {device_attribute(cudaDevAttrMultiProcessorCount),
-                                   max_shared_memory_per_block()};
+                                   delta_rule_shared_bytes()};
   return limits;
 }
 
@@ -111,9 +113,9 @@ bool has_aligned_rows(const at::Tensor& x) {
 
 bool has_tensor_core_kernels(const DeltaRuleInputs& in) {
   return delta_rule_on_tensor_cores(in.q.size(2), in.v.size(2),
-                                    float_type_of(in.v, kDeltaRuleName)) &&
-         has_aligned_rows(in.q) && has_aligned_rows(in.k) && has_aligned_rows(in.v) &&
-         gpu_limits().shared_bytes >= kDeltaRuleSharedBytes;
+                                    float_type_of(in.v, kDeltaRuleName),
+                                    delta_rule_shared_bytes()) &&
+         has_aligned_rows(in.q) && has_aligned_rows(in.k) && has_aligned_rows(in.v);
 }
 
 class Workspace {
@@ -236,6 +238,12 @@ void run_general(const DeltaRuleInputs& in, const DeltaRuleOptions& options,
 }
 
 }  // namespace
+
+int delta_rule_shared_bytes() {
+  static const int bytes =
+      num_cuda_devices() > 0 ? max_shared_memory_per_block() : kHopperSharedBytes;
+  return bytes;
+}
 
 at::Tensor delta_rule_forward_cuda(const DeltaRuleInputs& inputs, const DeltaRuleOptions& options) {
   const DeltaRuleInputs in = kernel_inputs(inputs);

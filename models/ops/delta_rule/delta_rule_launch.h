@@ -62,8 +62,8 @@ struct DeltaRuleArguments {
 
 inline constexpr int kDeltaRuleMaxKeys = 128;
 // Shared memory of a block of threads, at most: of recurrences with 128 columns, of gradients with
-// two stages, and of all other kernels. GPUs of 9.0 have all, those of 8.0 the last, 8.6 and 8.9
-// none.
+// two stages, and of all other kernels. GPUs of 9.0 have all, those of 8.0 the last. 8.6, 8.9
+// and 12.0 have none.
 inline constexpr int kDeltaRuleWideBytes = 208 << 10;
 inline constexpr int kDeltaRuleTwoStageBytes = 220 << 10;
 inline constexpr int kDeltaRuleSharedBytes = 163 << 10;

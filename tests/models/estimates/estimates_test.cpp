@@ -17,6 +17,7 @@
 #include "models/estimates/flops.h"
 #include "models/estimates/memory_peaks.h"
 #include "models/families/family.h"
+#include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "tests/models/batches.h"
 
 namespace packtrain {
@@ -204,6 +205,36 @@ TEST(Estimates, InputsOnTheHostDoNotCount) {
   for (std::size_t i = 0; i < kept.size(); ++i) {
     EXPECT_EQ(kept[i].bytes() - offloaded[i].bytes(), 3 * input) << kept[i].name;
   }
+}
+
+std::int64_t delta_rule_bytes(const DecoderConfig& config, const MicroBatchShape& size) {
+  for (const MemoryPeak& peak : memory_peaks(config, RecomputePolicy::none(), size)) {
+    if (peak.name == "delta rule backward") return total_bytes(peak.in_use);
+  }
+  return 0;
+}
+
+// Without a GPU there is no workspace, but the gradient of the convolution's output.
+TEST(Estimates, ADeltaRuleNeedsTheWorkspaceOfItsGpu) {
+  DecoderConfig config = small_config();
+  config.layers = {{.delta_net = true}, {}};
+  config.delta_net = {
+      .num_key_heads = 2, .num_value_heads = 4, .key_head_dim = 64, .value_head_dim = 64};
+  MicroBatchShape size;
+  size.num_rows = size.max_rows = 4096;
+  size.num_supervised_rows = 4095;
+  const std::int64_t hopper = delta_rule_bytes(config, size);
+  size.shared_bytes = 99 << 10;
+  const std::int64_t little = delta_rule_bytes(config, size);
+  const DeltaRuleSizes sizes = {4096, 1, 2, 4, 64, 64};
+  const auto workspace = [&](std::int64_t shared_bytes) {
+    return delta_rule_workspace_bytes(sizes, DataType::kBFloat16, true, shared_bytes);
+  };
+  EXPECT_EQ(little - hopper, workspace(99 << 10) - workspace(kHopperSharedBytes));
+  EXPECT_GT(little, hopper);
+  size.on_gpu = false;
+  const std::int64_t mixed = 4096 * config.delta_net.conv_channels() * 2;
+  EXPECT_EQ(hopper - delta_rule_bytes(config, size), workspace(kHopperSharedBytes) - mixed);
 }
 
 TEST(Estimates, ParametersOfALayerAreInTheOrderOfItsOperators) {

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "models/block/operator_tape.h"
 #include "models/ops/delta_rule/delta_rule.h"
 #include "tests/models/cases.h"
 
@@ -15,26 +16,37 @@ namespace packtrain::delta_rule_bytes_test {
 namespace {
 
 constexpr DeltaRuleSizes kSizes = {640, 2, 2, 4, 64, 32};
+constexpr std::int64_t kLittleShared = 99 << 10;  // compute capability 8.6, 8.9 and 12.0
 
 TEST(DeltaRuleBytes, SmallSizesAreThoseOfTensorCores) {
-  EXPECT_TRUE(delta_rule_on_tensor_cores(128, 192, DataType::kBFloat16));
-  EXPECT_FALSE(delta_rule_on_tensor_cores(128, 192, DataType::kFloat32));
-  EXPECT_FALSE(delta_rule_on_tensor_cores(136, 128, DataType::kBFloat16));
-  EXPECT_FALSE(delta_rule_on_tensor_cores(64, 20, DataType::kBFloat16));
+  EXPECT_TRUE(delta_rule_on_tensor_cores(128, 192, DataType::kBFloat16, kHopperSharedBytes));
+  EXPECT_FALSE(delta_rule_on_tensor_cores(128, 192, DataType::kFloat32, kHopperSharedBytes));
+  EXPECT_FALSE(delta_rule_on_tensor_cores(136, 128, DataType::kBFloat16, kHopperSharedBytes));
+  EXPECT_FALSE(delta_rule_on_tensor_cores(64, 20, DataType::kBFloat16, kHopperSharedBytes));
+}
+
+TEST(DeltaRuleBytes, GpusOfLittleSharedMemoryHaveTheWorkspaceOfFloat32) {
+  EXPECT_FALSE(delta_rule_on_tensor_cores(128, 192, DataType::kBFloat16, kLittleShared));
+  for (const bool backward : {false, true}) {
+    EXPECT_EQ(delta_rule_workspace_bytes(kSizes, DataType::kBFloat16, backward, kLittleShared),
+              delta_rule_workspace_bytes(kSizes, DataType::kFloat32, backward, kHopperSharedBytes));
+  }
 }
 
 TEST(DeltaRuleBytes, ForwardHasRunningSumsKeysValuesAndScores) {
   constexpr std::int64_t kCells = 640 * 4;
   constexpr std::int64_t kChunks = 12;  // two more than full ones
-  EXPECT_EQ(delta_rule_workspace_bytes(kSizes, DataType::kBFloat16, false),
+  EXPECT_EQ(delta_rule_workspace_bytes(kSizes, DataType::kBFloat16, false, kHopperSharedBytes),
             kCells * (4 + 2 * 64 + 2 * 32) + kChunks * 4 * 64 * 64 * 2);
 }
 
 TEST(DeltaRuleBytes, BackwardHasStatesOfEachChunk) {
   DeltaRuleSizes wide = kSizes;
   wide.num_rows = 6400;
-  const std::int64_t more = delta_rule_workspace_bytes(wide, DataType::kFloat32, true) -
-                            delta_rule_workspace_bytes(kSizes, DataType::kFloat32, true);
+  const auto bytes_of = [](const DeltaRuleSizes& sizes) {
+    return delta_rule_workspace_bytes(sizes, DataType::kFloat32, true, kHopperSharedBytes);
+  };
+  const std::int64_t more = bytes_of(wide) - bytes_of(kSizes);
   constexpr std::int64_t kRows = 6400 - 640;
   EXPECT_EQ(more, kRows * 4 * (2 * 4 * 32 + 2 * 2 * 64) + kRows / 64 * 4 * 4 * 64 * 32);
 }
@@ -71,7 +83,8 @@ TEST_P(DeltaRuleMemory, BackwardOnAGpuAllocatesAtMostTheBytesAndItsResults) {
     results += static_cast<std::int64_t>(x.nbytes());
   }
   const DataType dtype = on.dtype == at::kFloat ? DataType::kFloat32 : DataType::kBFloat16;
-  const std::int64_t bound = delta_rule_workspace_bytes(kSizes, dtype, true);
+  const std::int64_t bound =
+      delta_rule_workspace_bytes(kSizes, dtype, true, delta_rule_shared_bytes());
   constexpr std::int64_t kRounding = 16 * 512;  // of allocations, and the tables of chunks
   const std::int64_t used = peak_bytes(on.device) - before - results;
   EXPECT_LE(used, bound + kRounding);
