@@ -15,6 +15,7 @@
 namespace packtrain {
 
 struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
+struct DeltaRuleTables;    // models/ops/delta_rule/device_table_cuda.h
 struct ExpandedKeys;       // models/ops/attention/expanded_keys.h
 struct ShortDivisions;     // models/ops/attention/short/attention.h
 struct RoutingStatistics;  // models/layers/routing_statistics.h
@@ -27,6 +28,8 @@ struct BatchState {
   std::shared_ptr<const ExpandedKeys> expanded_keys;
   // Divisions of the sequences between kernels. The attention of each shape fills its own.
   std::shared_ptr<ShortDivisions> short_divisions;
+  // Chunks of the sequences on a GPU. The delta rule of each shape fills its own.
+  std::shared_ptr<DeltaRuleTables> delta_rule_tables;
   // Spread of the rows over experts. Layers with experts fill this.
   std::shared_ptr<RoutingStatistics> routing;
   // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
@@ -38,6 +41,7 @@ struct BatchState {
     attention_layout.reset();
     expanded_keys.reset();
     short_divisions.reset();
+    delta_rule_tables.reset();
     token_frequencies.clear();
   }
 };
@@ -81,8 +85,8 @@ struct DeviceBatch {
   at::Tensor sample_seeds;
   // When defined, float32 [N]: the head also writes each supervised row's unweighted loss here.
   at::Tensor row_losses;
-  // When defined, bool [N]: the head also writes whether each supervised row's label is greedy. The
-  // greedy token is the lowest id of those with the largest logit.
+  // When defined, bool [N]: the head also writes whether each supervised row's label, given or
+  // sampled, is greedy. The greedy token is the lowest id of those with the largest logit.
   at::Tensor row_greedy;
   // When defined, float32 [N, V]: the head also writes each supervised row's logits here.
   at::Tensor row_logits;

@@ -186,7 +186,8 @@ class DeltaNet {
             numbers.at(1)};
   }
   DeltaRuleOptions rule_options(const OperatorContext& run) const {
-    return {sequences_of(run), 1.0 / std::sqrt(static_cast<double>(config_.key_head_dim))};
+    return {sequences_of(run), 1.0 / std::sqrt(static_cast<double>(config_.key_head_dim)),
+            &run.batch().state.delta_rule_tables};
   }
 
   void rule_backward(OperatorContext& run) const {

@@ -23,9 +23,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace packtrain {
+
+struct DeltaRuleTables;  // device_table_cuda.h
 
 inline constexpr std::int64_t kDeltaRuleChunk = 64;
 
@@ -40,6 +43,9 @@ struct DeltaRuleInputs {
 struct DeltaRuleOptions {
   std::span<const std::int32_t> boundaries;  // of the sequences
   double scale = 1.0;
+  // Where a batch keeps the chunks of these boundaries on a GPU, for its next calls
+  // (BatchState::delta_rule_tables). Null: each call makes them.
+  std::shared_ptr<DeltaRuleTables>* tables = nullptr;
 };
 
 // Returns o, of v's dtype. Throws Error(kInternal), which names shapes, when they do not fit.
@@ -48,7 +54,7 @@ at::Tensor delta_rule_forward(const DeltaRuleInputs& inputs, const DeltaRuleOpti
 DeltaRuleInputs delta_rule_backward(const at::Tensor& grad_output, const DeltaRuleInputs& inputs,
                                     const DeltaRuleOptions& options);
 
-// The same on CUDA tensors, whose shapes fit.
+// The same on CUDA tensors, whose shapes fit. no_cuda_mixers.cpp has them in a build without CUDA.
 at::Tensor delta_rule_forward_cuda(const DeltaRuleInputs& inputs, const DeltaRuleOptions& options);
 DeltaRuleInputs delta_rule_backward_cuda(const at::Tensor& grad_output,
                                          const DeltaRuleInputs& inputs,

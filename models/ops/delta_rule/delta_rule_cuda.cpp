@@ -1,16 +1,15 @@
 #include <ATen/ops/empty.h>
 
-#include <vector>
+#include <memory>
 
 #include "framework/device/cuda/architecture.h"
 #include "framework/device/device.h"
 #include "models/block/operator_tape.h"
 #include "models/ops/cuda/current_stream.h"
-#include "models/ops/delta_rule/boundaries_cuda.h"
-#include "models/ops/delta_rule/chunk_table.h"
 #include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/delta_rule/delta_rule_launch.h"
+#include "models/ops/delta_rule/device_table_cuda.h"
 #include "models/ops/delta_rule/general_launch.h"
 
 namespace packtrain {
@@ -24,61 +23,10 @@ at::Tensor head_rows(const at::Tensor& x) {
   return follow ? x : x.contiguous();
 }
 
-struct GpuLimits {
-  int num_multiprocessors = 0;
-  int shared_bytes = 0;  // of a block of threads, at most
-};
-
-// Read once a process; its GPUs are assumed to be equal.
-const GpuLimits& gpu_limits() {
-  static const GpuLimits limits = {device_attribute(cudaDevAttrMultiProcessorCount),
-                                   delta_rule_shared_bytes()};
-  return limits;
-}
-
-DeltaRuleDivision division_of(const DeltaRuleInputs& in, const DeltaRuleOptions& options) {
-  const GpuLimits& limits = gpu_limits();
-  const DeltaRuleWork work = {in.v.size(1), in.v.size(2), limits.num_multiprocessors,
-                              limits.shared_bytes >= kDeltaRuleWideBytes ? 128 : 64};
-  return divide_delta_rule(delta_rule_sequence_chunks(options.boundaries), work);
-}
-
-// Chunks, sequences and groups on the device, in one copy.
-struct DeviceTable {
-  DeltaRuleDivision division;
-  DeltaRuleTable host;
-  at::Tensor ints;
-
-  DeviceTable(const DeltaRuleInputs& in, const DeltaRuleOptions& options)
-      : division(division_of(in, options)),
-        host(delta_rule_table(options.boundaries, division.groups)) {
-    std::vector<std::int32_t> values;
-    const auto append = [&](const auto& items) {
-      const auto* const begin = reinterpret_cast<const std::int32_t*>(items.data());
-      values.insert(values.end(), begin,
-                    begin + items.size() * sizeof(items[0]) / sizeof(std::int32_t));
-    };
-    append(host.chunks);
-    append(host.sequences);
-    append(host.group_begins);
-    ints = to_device_ints(values, in.v.device(), kDeltaRuleName);
-  }
-
-  const DeltaRuleChunkRows* chunks() const {
-    return static_cast<const DeltaRuleChunkRows*>(ints.const_data_ptr());
-  }
-  const DeltaRuleSequence* sequences() const {
-    return reinterpret_cast<const DeltaRuleSequence*>(chunks() + host.chunks.size());
-  }
-  const std::int32_t* group_begins() const {
-    return reinterpret_cast<const std::int32_t*>(sequences() + host.sequences.size());
-  }
-};
-
 // Sets what both kinds of kernels have in common.
 template <class Arguments>
 void set_inputs(Arguments& arguments, const DeltaRuleInputs& in, const DeltaRuleOptions& options,
-                const DeviceTable& table) {
+                const DeltaRuleDeviceTable& table) {
   arguments.q = in.q.const_data_ptr();
   arguments.k = in.k.const_data_ptr();
   arguments.v = in.v.const_data_ptr();
@@ -106,14 +54,19 @@ void set_gradients(Arguments& arguments, const at::Tensor& grad_output,
   arguments.grad_beta = grads.beta.template data_ptr<float>();
 }
 
+// Those of the batch, or `of_call` for a call without a batch.
+std::shared_ptr<DeltaRuleTables>& tables(const DeltaRuleOptions& options,
+                                         std::shared_ptr<DeltaRuleTables>& of_call) {
+  return options.tables == nullptr ? of_call : *options.tables;
+}
+
 // True if rows can be read in vectors of 16 bytes.
 bool has_aligned_rows(const at::Tensor& x) {
   return x.stride(0) % 8 == 0 && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
 
 bool has_tensor_core_kernels(const DeltaRuleInputs& in) {
-  return delta_rule_on_tensor_cores(in.q.size(2), in.v.size(2),
-                                    float_type_of(in.v, kDeltaRuleName),
+  return delta_rule_on_tensor_cores(in.q.size(2), in.v.size(2), float_type_of(in.v, kDeltaRuleName),
                                     delta_rule_shared_bytes()) &&
          has_aligned_rows(in.q) && has_aligned_rows(in.k) && has_aligned_rows(in.v);
 }
@@ -165,13 +118,13 @@ DeltaRuleInputs kernel_inputs(const DeltaRuleInputs& in) {
 
 // Runs the kernels on tensor cores: forward if `grads` is null.
 void run_tensor_cores(const DeltaRuleInputs& in, const DeltaRuleOptions& options,
-                      const DeviceTable& table, const at::Tensor& output,
+                      const DeltaRuleDeviceTable& table, const at::Tensor& output,
                       const at::Tensor& grad_output, const DeltaRuleInputs* grads) {
   const Workspace workspace(in, table.host);
   DeltaRuleArguments arguments;
   set_inputs(arguments, in, options, table);
   arguments.num_chunks = static_cast<int>(table.host.chunks.size());
-  arguments.shared_bytes = gpu_limits().shared_bytes;
+  arguments.shared_bytes = delta_rule_shared_bytes();
   arguments.group_begins = table.group_begins();
   arguments.num_groups = table.division.groups;
   arguments.columns = table.division.columns;
@@ -206,8 +159,8 @@ void run_tensor_cores(const DeltaRuleInputs& in, const DeltaRuleOptions& options
 }
 
 void run_general(const DeltaRuleInputs& in, const DeltaRuleOptions& options,
-                 const DeviceTable& table, const at::Tensor& output, const at::Tensor& grad_output,
-                 const DeltaRuleInputs* grads) {
+                 const DeltaRuleDeviceTable& table, const at::Tensor& output,
+                 const at::Tensor& grad_output, const DeltaRuleInputs* grads) {
   const Workspace workspace(in, table.host);
   DeltaRuleGeneralArguments arguments;
   set_inputs(arguments, in, options, table);
@@ -249,7 +202,9 @@ at::Tensor delta_rule_forward_cuda(const DeltaRuleInputs& inputs, const DeltaRul
   const DeltaRuleInputs in = kernel_inputs(inputs);
   at::Tensor output = at::empty(in.v.sizes(), in.v.options());
   if (output.numel() == 0) return output;
-  const DeviceTable table(in, options);
+  std::shared_ptr<DeltaRuleTables> of_call;
+  const DeltaRuleDeviceTable& table =
+      delta_rule_device_table(in, options, tables(options, of_call));
   if (has_tensor_core_kernels(in)) {
     run_tensor_cores(in, options, table, output, {}, nullptr);
   } else {
@@ -266,7 +221,9 @@ DeltaRuleInputs delta_rule_backward_cuda(const at::Tensor& grad_output,
   DeltaRuleInputs grads{like(in.q), like(in.k), like(in.v), like(in.g), like(in.beta)};
   if (in.v.numel() == 0) return grads;
   const at::Tensor grad = grad_output.contiguous();
-  const DeviceTable table(in, options);
+  std::shared_ptr<DeltaRuleTables> of_call;
+  const DeltaRuleDeviceTable& table =
+      delta_rule_device_table(in, options, tables(options, of_call));
   if (has_tensor_core_kernels(in)) {
     run_tensor_cores(in, options, table, {}, grad, &grads);
   } else {

@@ -72,6 +72,14 @@ TEST(DeltaRuleDivision, ManyShortSequencesHaveGroupsOfWideBlocks) {
   EXPECT_EQ(division.groups, 4);
 }
 
+// DeltaRule.OtherSequencesOfManyHeadsChangeNoBit has these on a GPU.
+TEST(DeltaRuleDivision, SomeSequencesOfOneChunkHaveWideBlocks) {
+  std::vector<std::int32_t> chunks(16, 1);
+  chunks.push_back(2);
+  EXPECT_EQ(divide_delta_rule(chunks, kWork).columns, 128);
+  EXPECT_EQ(divide_delta_rule(std::vector<std::int32_t>{2}, kWork).columns, 32);
+}
+
 TEST(DeltaRuleDivision, ColumnsAndGroupsHaveTheirLimits) {
   DeltaRuleWork work = kWork;
   work.max_columns = 64;

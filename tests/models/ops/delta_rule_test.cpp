@@ -12,11 +12,14 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "framework/core/error.h"
+#include "models/block/batch.h"
+#include "models/ops/delta_rule/device_table_cuda.h"
 #include "tests/helpers/temporary_folder.h"
 #include "tests/models/cases.h"
 
@@ -145,10 +148,10 @@ DeltaRuleInputs rows_of(const DeltaRuleInputs& all, std::int64_t begin, std::int
   return {part(all.q), part(all.k), part(all.v), part(all.g), part(all.beta)};
 }
 
-void expect_no_influence(const OperatorCase& on, const Sizes& sizes) {
-  const DeltaRuleInputs inputs = inputs_of(on, 210, sizes);
+void expect_no_influence(const OperatorCase& on, const Sizes& sizes,
+                         const Boundaries& boundaries = {0, 3, 100, 101, 210}) {
+  const DeltaRuleInputs inputs = inputs_of(on, boundaries.back(), sizes);
   const at::Tensor grad = random_tensor(on, inputs.v.sizes(), "d o");
-  const Boundaries boundaries = {0, 3, 100, 101, 210};
   const at::Tensor packed = delta_rule_forward(inputs, {boundaries, 1.0});
   const DeltaRuleInputs grads = delta_rule_backward(grad, inputs, {boundaries, 1.0});
   for (std::size_t s = 0; s + 1 < boundaries.size(); ++s) {
@@ -166,6 +169,15 @@ void expect_no_influence(const OperatorCase& on, const Sizes& sizes) {
 TEST_P(DeltaRule, OtherSequencesChangeNoBit) {
   expect_no_influence(GetParam(), {2, 4, 5, 7});
   expect_no_influence(GetParam(), {2, 4, 128, 64});
+}
+
+// With 132 multiprocessors, blocks of threads have 128 columns of the state for the pack, and 32
+// for a sequence (chunk_table_test.cpp).
+TEST_P(DeltaRule, OtherSequencesOfManyHeadsChangeNoBit) {
+  Boundaries boundaries = {0};
+  for (std::int32_t s = 0; s < 16; ++s) boundaries.push_back(boundaries.back() + 1 + 4 * s);
+  boundaries.push_back(boundaries.back() + 66);
+  expect_no_influence(GetParam(), {16, 32, 128, 128}, boundaries);
 }
 
 // On a GPU many blocks of threads have other tiles than few.
@@ -205,6 +217,33 @@ TEST_P(DeltaRule, TakesRowsOfALargerTensor) {
   const auto got = list_of(delta_rule_backward(grad, parts, {boundaries, 1.0}));
   const auto want = list_of(delta_rule_backward(grad, whole, {boundaries, 1.0}));
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+}
+
+TEST_P(DeltaRule, CallsOfABatchShareTheTablesOfItsBoundaries) {
+  const OperatorCase& on = GetParam();
+  const Boundaries boundaries = {0, 30, 30, 110};
+  BatchState batch;
+  const DeltaRuleOptions shared{boundaries, 1.0, &batch.delta_rule_tables};
+  // Another number of heads, then the first one again.
+  for (const Sizes& sizes : {Sizes{2, 4, 16, 16}, Sizes{1, 2, 16, 40}, Sizes{2, 4, 16, 16}}) {
+    const DeltaRuleInputs inputs = inputs_of(on, boundaries.back(), sizes);
+    const at::Tensor grad = random_tensor(on, inputs.v.sizes(), "d o");
+    EXPECT_TRUE(
+        delta_rule_forward(inputs, shared).equal(delta_rule_forward(inputs, {boundaries, 1.0})));
+    const auto got = list_of(delta_rule_backward(grad, inputs, shared));
+    const auto want = list_of(delta_rule_backward(grad, inputs, {boundaries, 1.0}));
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+  }
+  const std::size_t num_tables =
+      batch.delta_rule_tables == nullptr ? 0 : batch.delta_rule_tables->of_values.size();
+  EXPECT_EQ(num_tables, on.device.is_cuda() ? 2U : 0U);
+}
+
+TEST(DeltaRuleTables, AreThoseOfTheBoundariesAlone) {
+  BatchState batch;
+  batch.delta_rule_tables = std::make_shared<DeltaRuleTables>();
+  batch.forget_boundaries();
+  EXPECT_EQ(batch.delta_rule_tables, nullptr);
 }
 
 TEST_P(DeltaRule, StrongDecaysDoNotOverflow) {
