@@ -74,6 +74,7 @@ struct ParameterSpec {
   bool keep_float32 = false;              // its encoding is float32 in any model
   // Rows of each matrix that it stacks, in order (parameter_matrices.h). Empty: all are of one.
   std::vector<std::int64_t> fused_rows = {};
+  bool is_matrix = true;  // false: no linear map of rows, as filters of channels
 
   std::int64_t numel() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

@@ -11,7 +11,7 @@ namespace packtrain {
 
 std::vector<ParameterMatrix> parameter_matrices(const ParameterSpec& parameter) {
   const auto& shape = parameter.shape;
-  if (shape.size() < 2) return {};
+  if (shape.size() < 2 || !parameter.is_matrix) return {};
   const std::int64_t rows = shape[shape.size() - 2];
   const std::int64_t columns = shape.back();
   if (std::min(rows, columns) <= 1) return {};

@@ -20,8 +20,8 @@ struct ParameterMatrix {
 
 // A weight [rows, columns] is one matrix, or one for each of its ParameterSpec::fused_rows. A
 // weight of experts [experts, rows, columns] has these for each expert. Vectors have none, and so
-// have weights with one row or one column. Throws Error(kInternal) when fused_rows are not all
-// rows.
+// have weights with one row or one column, and those with ParameterSpec::is_matrix false. Throws
+// Error(kInternal) when fused_rows are not all rows.
 std::vector<ParameterMatrix> parameter_matrices(const ParameterSpec& parameter);
 
 }  // namespace packtrain

@@ -1,5 +1,6 @@
 #include "models/decoder/fused_rows.h"
 
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,16 @@ std::vector<std::int64_t> ranks_of_modules(const DecoderConfig& config,
   return ranks;
 }
 
+// A gate of the output is before the queries (layer_operators.cpp).
+std::vector<std::int64_t> rows_of_attention(const DecoderConfig& config, std::int64_t rows) {
+  const std::int64_t keys = config.num_kv_heads * config.head_dim;
+  const std::int64_t queries = config.num_heads * config.head_dim;
+  std::vector<std::int64_t> parts = {queries, keys, keys};
+  if (config.attention_gate) parts.insert(parts.begin(), queries);
+  const bool fits = std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) == rows;
+  return fits ? parts : std::vector<std::int64_t>{};
+}
+
 }  // namespace
 
 std::vector<std::int64_t> fused_rows(const DecoderConfig& config, const ParameterSpec& parameter) {
@@ -30,11 +41,12 @@ std::vector<std::int64_t> fused_rows(const DecoderConfig& config, const Paramete
         name.find(kLoraA) != std::string_view::npos && parameter.shape.size() == 2;
     return is_stacked ? ranks_of_modules(config, parameter) : std::vector<std::int64_t>{};
   }
-  const std::int64_t keys = config.num_kv_heads * config.head_dim;
-  const std::int64_t queries = config.num_heads * config.head_dim;
-  if (name.ends_with(".attention.qkv.weight") && rows == queries + 2 * keys) {
-    return {queries, keys, keys};
+  if (name.ends_with(".attention.qkv.weight")) return rows_of_attention(config, rows);
+  const DeltaNetConfig& net = config.delta_net;
+  if (name.ends_with(".delta_net.qkvz.weight")) {
+    return {net.key_width(), net.key_width(), net.value_width(), net.value_width()};
   }
+  if (name.ends_with(".delta_net.ba.weight")) return {net.num_value_heads, net.num_value_heads};
   if (name.ends_with(".gate_up.weight") && config.activation.gated) return {rows / 2, rows / 2};
   return {};
 }

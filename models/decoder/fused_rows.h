@@ -9,8 +9,10 @@
 
 namespace packtrain {
 
-// ParameterSpec::fused_rows of a parameter of a layer: query, key and value; gate and up; the A
-// matrices of the modules of a low-rank update. Empty for a weight of one matrix.
+// ParameterSpec::fused_rows of a parameter of a layer. Attention has those of a gate of its output,
+// query, key and value. A gated delta rule has query, key, value and gate, and strength and decay.
+// MLPs have gate and up, a low-rank update the A matrices of its modules. Empty for a weight of one
+// matrix.
 std::vector<std::int64_t> fused_rows(const DecoderConfig& config, const ParameterSpec& parameter);
 
 }  // namespace packtrain

@@ -36,14 +36,21 @@ ParameterId declare_head_numbers(OperatorTape& tape, std::string name, std::int6
   return tape.parameter(spec);
 }
 
+// The filter of each channel [channels, width].
+ParameterId declare_filters(OperatorTape& tape, std::string name, const DeltaNetOptions& options) {
+  ParameterSpec spec{std::move(name),
+                     {options.config.conv_channels(), options.config.conv_width},
+                     {.standard_deviation = options.standard_deviation}};
+  spec.is_matrix = false;
+  return tape.parameter(spec);
+}
+
 DeltaNetParameters declare_delta_net(OperatorTape& tape, const std::string& name,
                                      const DeltaNetOptions& options) {
   using Kind = Initialization::Kind;
   const DeltaNetConfig& config = options.config;
   DeltaNetParameters parameters;
-  parameters.conv =
-      declare_weight(tape, name + ".conv.weight", {config.conv_channels(), config.conv_width},
-                     options.standard_deviation);
+  parameters.conv = declare_filters(tape, name + ".conv.weight", options);
   parameters.a_log =
       declare_head_numbers(tape, name + ".A_log", config.num_value_heads,
                            {Kind::kLogOfUniform, 0.0, config.min_decay, config.max_decay});

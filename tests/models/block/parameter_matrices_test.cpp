@@ -30,6 +30,10 @@ TEST(ParameterMatrices, VectorsHaveNone) {
   EXPECT_TRUE(parameter_matrices({.name = "w", .shape = {6, 1, 4}}).empty());
 }
 
+TEST(ParameterMatrices, FiltersOfChannelsHaveNone) {
+  EXPECT_TRUE(parameter_matrices({.name = "w", .shape = {6, 4}, .is_matrix = false}).empty());
+}
+
 TEST(ParameterMatrices, FusedRowsAreAllRows) {
   EXPECT_THROW(parameter_matrices({.name = "w", .shape = {6, 4}, .fused_rows = {3, 2}}), Error);
 }
@@ -56,6 +60,20 @@ TEST_F(FusedRows, AreThoseOfQueryKeyAndValue) {
   const std::int64_t keys = config_.num_kv_heads * config_.head_dim;
   EXPECT_EQ(rows("attention.qkv.weight", {queries + 2 * keys, config_.hidden_size}),
             (std::vector<std::int64_t>{queries, keys, keys}));
+}
+
+TEST_F(FusedRows, AreThoseOfTheGateOfAttentionsOutputBeforeTheQuery) {
+  config_.attention_gate = true;
+  EXPECT_EQ(rows("attention.qkv.weight", {48, 8}), (std::vector<std::int64_t>{16, 16, 8, 8}));
+}
+
+TEST_F(FusedRows, AreThoseOfTheProjectionsOfAGatedDeltaRule) {
+  config_.delta_net.num_key_heads = 2;
+  config_.delta_net.num_value_heads = 4;
+  config_.delta_net.key_head_dim = 3;
+  config_.delta_net.value_head_dim = 5;
+  EXPECT_EQ(rows("delta_net.qkvz.weight", {52, 8}), (std::vector<std::int64_t>{6, 6, 20, 20}));
+  EXPECT_EQ(rows("delta_net.ba.weight", {8, 8}), (std::vector<std::int64_t>{4, 4}));
 }
 
 TEST_F(FusedRows, AreThoseOfGateAndUp) {

@@ -1,10 +1,13 @@
 // The parameters of a decoder: their number, decay, sharing and freezing.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "framework/core/error.h"
 #include "models/block/encoded_layout.h"
+#include "models/block/parameter_matrices.h"
 #include "models/decoder/decoder.h"
 #include "models/estimates/flops.h"
 #include "tests/models/batches.h"
@@ -53,6 +56,24 @@ TEST(DecoderParameters, NormsAndBiasesDecayOnlyOnRequest) {
       }
     }
   }
+}
+
+TEST(DecoderParameters, FiltersOfAConvolutionAreNoMatrixAndProjectionsOfADeltaRuleSeveral) {
+  DecoderConfig config = small_config();
+  config.layers = {{.delta_net = true}, {}};
+  config.delta_net = {
+      .num_key_heads = 2, .num_value_heads = 6, .key_head_dim = 5, .value_head_dim = 7};
+  std::map<std::string, std::size_t> num_matrices;
+  for (const auto& block : make_decoder(config, {})) {
+    for (const ParameterSpec& parameter : block->parameters()) {
+      num_matrices[parameter.name] = parameter_matrices(parameter).size();
+    }
+  }
+  EXPECT_EQ(num_matrices.at("layers.0.delta_net.conv.weight"), 0U);
+  EXPECT_EQ(num_matrices.at("layers.0.delta_net.qkvz.weight"), 4U);
+  EXPECT_EQ(num_matrices.at("layers.0.delta_net.ba.weight"), 2U);
+  EXPECT_EQ(num_matrices.at("layers.0.delta_net.output.weight"), 1U);
+  EXPECT_EQ(num_matrices.at("layers.1.attention.qkv.weight"), 3U);
 }
 
 TEST(DecoderParameters, ATiedHeadSharesTheEmbedding) {
