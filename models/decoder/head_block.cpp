@@ -51,20 +51,10 @@ BackwardMemory head_memory(const DecoderConfig& config, const ValueShape& x,
            {"head: float32 sum of the weight's gradient", chunks.gradient_bytes}}};
 }
 
-// The greedy tokens need no soft cap: it keeps the order of logits.
-void write_greedy(const LogitsChunk& chunk, const DeviceBatch& batch) {
-  if (!batch.row_greedy.defined()) return;
-  const auto of_chunk = [&](const at::Tensor& rows) {
-    return rows.narrow(0, chunk.begin, chunk.logits.size(0));
-  };
-  greedy_labels(chunk.logits, of_chunk(batch.loss_labels), of_chunk(batch.row_greedy));
-}
-
 // Writes the chunk's elements of `row_losses`, float32 [N]. With weights also the gradient of the
-// logits, in their place.
+// logits, in their place. Greedy tokens need no soft cap: it keeps the order of logits.
 void write_row_losses(const LogitsChunk& chunk, const DeviceBatch& batch,
                       const at::Tensor& row_losses, double soft_cap) {
-  write_greedy(chunk, batch);
   const auto of_chunk = [&](const at::Tensor& rows) {
     return rows.narrow(0, chunk.begin, chunk.logits.size(0));
   };
@@ -72,6 +62,9 @@ void write_row_losses(const LogitsChunk& chunk, const DeviceBatch& batch,
   const at::Tensor labels = batch.sample_seeds.defined()
                                 ? sample_labels(chunk.logits, of_chunk(batch.sample_seeds), options)
                                 : of_chunk(batch.loss_labels);
+  if (batch.row_greedy.defined()) {
+    greedy_labels(chunk.logits, labels, of_chunk(batch.row_greedy));
+  }
   cross_entropy(chunk.logits,
                 {.labels = labels, .weights = chunk.weights, .row_losses = of_chunk(row_losses)},
                 options);

@@ -1,5 +1,8 @@
 // Decoders whose head samples labels, against the same labels given.
 #include <ATen/ops/arange.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/full_like.h>
 
 #include <memory>
@@ -47,6 +50,21 @@ TEST(SampledLabels, TrainEveryDecoderAsTheSameLabelsGiven) {
     SCOPED_TRACE(name);
     expect_same_as_given(config);
   }
+}
+
+TEST(SampledLabels, AreThoseThatMayBeGreedy) {
+  const DecoderConfig config = small_config();
+  TestModel model(config, {}, kFloats);
+  DeviceBatch batch = batch_of(config, 7);
+  const at::Tensor logits = model.logits(batch).index_select(0, batch.loss_index);
+  const at::Tensor sampled = sample_labels(logits, batch.sample_seeds, {});
+  const at::Tensor greedy = at::argmax(logits, 1);
+  batch.loss_labels = greedy.to(at::kInt);  // are not read
+  batch.row_greedy = at::empty_like(greedy, at::kBool);
+  model.evaluate(batch);
+  const at::Tensor wanted = at::eq(greedy, sampled);
+  EXPECT_FALSE(wanted.all().item<bool>());
+  EXPECT_TRUE(batch.row_greedy.equal(wanted));
 }
 
 TEST(SampledLabels, TrainSeveralChunksAndAnAdapterOfTheHead) {
