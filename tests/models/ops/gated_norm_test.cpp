@@ -54,14 +54,14 @@ void expect_formula(const OperatorCase& on, at::IntArrayRef shape, std::int64_t 
   expect_close(got.y, want, on.tolerance, "y");
   const at::Tensor wide_dz = random_tensor(on, {shape[0], width}, "dz");
   const at::Tensor before = wide_dz.clone();
-  const at::Tensor remade = at::full_like(x, std::nan(""));
+  const at::Tensor recomputed_output = at::full_like(x, std::nan(""));
   const at::Tensor dx = gated_norm_backward(grad, {x, z, got.inverse_rms}, weight,
-                                            inside(wide_dz, left, shape), remade);
+                                            inside(wide_dz, left, shape), recomputed_output);
   expect_close(dx, grads[0], on.tolerance, "d x");
   expect_close(inside(wide_dz, left, shape), grads[1], on.tolerance, "d z");
   expect_close(wide_dz.narrow(1, 0, left), before.narrow(1, 0, left), 0, "neighbours of d z");
   expect_close(weight.grad, grads[2], on.tolerance, "d weight");
-  expect_close(remade, got.y, 0, "y, made again");
+  expect_close(recomputed_output, got.y, 0, "y, made again");
 }
 
 TEST_P(GatedNorm, MatchesItsFormulaAndWritesNowhereElse) {

@@ -37,13 +37,14 @@ void expect_formula(const OperatorCase& on, std::int64_t rows, std::int64_t widt
   expect_close(y, want, on.tolerance, "y");
   const at::Tensor wide_dz = random_tensor(on, {rows, width + right}, "dz");
   const at::Tensor before = wide_dz.clone();
-  const at::Tensor remade = at::full_like(x, std::nan(""));
-  const at::Tensor dx = output_gate_backward(grad, x, z, wide_dz.narrow(1, 0, width), remade);
+  const at::Tensor recomputed_output = at::full_like(x, std::nan(""));
+  const at::Tensor dx =
+      output_gate_backward(grad, x, z, wide_dz.narrow(1, 0, width), recomputed_output);
   expect_close(dx, grads[0], on.tolerance, "d x");
   expect_close(wide_dz.narrow(1, 0, width), grads[1], on.tolerance, "d z");
   expect_close(wide_dz.narrow(1, width, right), before.narrow(1, width, right), 0,
                "neighbours of d z");
-  expect_close(remade, y, 0, "y, made again");
+  expect_close(recomputed_output, y, 0, "y, made again");
 }
 
 TEST_P(OutputGate, MatchesItsFormulaAndWritesNowhereElse) {
