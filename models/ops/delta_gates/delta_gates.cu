@@ -1,9 +1,10 @@
-// Bound by memory. A block has whole rows: each warp has one head of queries or keys after another,
-// and each thread has heads of values. The partition of the rows depends on their number alone.
+// Bound by memory. Two kernels run one after another, and a block of each has whole rows. In the
+// first each warp has one head of queries or keys after another; backward also copies the gradient
+// of values. In the second each thread has decays and strengths of heads of values. Backward keeps
+// their sums over rows, in a partition that depends on the number of rows alone.
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
-#include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/delta_gates/delta_gates_launch.h"
 

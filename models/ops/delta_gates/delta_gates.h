@@ -44,7 +44,8 @@ DeltaRuleInputs delta_gates_forward(const at::Tensor& mixed, const at::Tensor& b
 DeltaGatesGradients delta_gates_backward(const DeltaRuleInputs& grads, const at::Tensor& mixed,
                                          const at::Tensor& ba, const DeltaGates& gates);
 
-// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+// On CUDA tensors. The functions above call these; no_cuda_mixers.cpp has them in a build without
+// CUDA.
 DeltaRuleInputs delta_gates_forward_cuda(const at::Tensor& mixed, const at::Tensor& ba,
                                          const DeltaGates& gates);
 DeltaGatesGradients delta_gates_backward_cuda(const DeltaRuleInputs& grads, const at::Tensor& mixed,

@@ -40,6 +40,7 @@ at::Tensor causal_conv_backward(const at::Tensor& grad_output, const at::Tensor&
                                 const CausalConvOptions& options);
 
 // The same on CUDA tensors, whose shapes fit. Throws Error(kInternal) for other dtypes or widths.
+// no_cuda_mixers.cpp has them in a build without CUDA.
 at::Tensor causal_conv_forward_cuda(const at::Tensor& x, const CausalConvParameters& parameters,
                                     const CausalConvOptions& options);
 at::Tensor causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,

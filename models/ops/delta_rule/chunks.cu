@@ -1,10 +1,9 @@
-// What each chunk has without its first state (delta_rule.h): with T the
-// inverse of 1 + L,
-//    W = T (beta exp(a) k), U = T (beta v), scores_ij = scale exp(a_i - a_j)
-//    q_i k_j for j <= i
-// One block of threads has a chunk and one head. Three of them share a
-// multiprocessor, because the inverse is a chain of small steps. So tiles that
-// are not needed together share their memory.
+// Computes what a chunk has without its first state (delta_rule.h). T is the inverse of 1 + L:
+//    W = T (beta exp(a) k)
+//    U = T (beta v)
+//    scores_ij = scale exp(a_i - a_j) q_i k_j for j <= i
+// One block of threads has a chunk and one head. Three of them share a multiprocessor, because the
+// inverse is a chain of small steps. So tiles that are not needed together share their memory.
 #include "framework/device/cuda/check.h"
 #include "models/ops/delta_rule/chunk_inverse.cuh"
 

@@ -1,6 +1,5 @@
-// Computes gradients from the last chunk of a sequence to the first one. The
-// gradient of the state after a chunk is dS. The inverse of 1 + L is T, and W =
-// T (beta exp(a) k). A chunk has two steps:
+// Computes gradients from the last chunk of a sequence to the first one. The gradient of the state
+// after a chunk is dS. W is that of chunks.cu. A chunk has two steps:
 //    dd = scores^T do + exp(a_last - a) k dS
 //    dS <- exp(a_last) dS + q^T (scale exp(a) do) - W^T dd
 // Writes dd, and dS after each chunk but the last one.

@@ -1,18 +1,22 @@
-// Computes the gradients of the inputs of a chunk. S is the state before the
-// chunk, and dS the gradient of the state after it. T is the inverse of 1 + L.
-// r_ij is exp(a_i - a_j) for j <= i.
-//    e = T^T dd,  dv = beta e                     e: gradient of the right side
-//    of d's equation A = scale r (do d^T),  B = -r (e d^T) for j < i dq = A k +
-//    scale exp(a) do S^T P  = B k - exp(a) e S^T,  E = exp(a_last - a) d dS^T
+// Computes the gradients of the inputs of a chunk. S is the state before the chunk, and dS the
+// gradient of the state after it. T is the inverse of 1 + L. r_ij is exp(a_i - a_j) for j <= i. The
+// gradient of the right side of d's equation is e.
+//    e = T^T dd
+//    dv = beta e
+//    A = scale r (do d^T)
+//    B = -r (e d^T) for j < i
+//    dq = A k + scale exp(a) do S^T
+//    P = B k - exp(a) e S^T
+//    E = exp(a_last - a) d dS^T
 //    dk = beta P + E + A^T q + B^T (beta k)
 //    dbeta = e v + k P          (sums over the columns of a row)
-//    da = q dq - k dk + 2 beta k P,  and for the last row + sum of k E +
-//    exp(a_last) (S dS) dg_i = sum of da_j for j >= i
-// The formula of da uses that the derivative of r_ij by a is the product's
-// share of q dq or k dk.
+//    da = q dq - k dk + 2 beta k P
+//    da of the last row has also the sum of k E, and exp(a_last) (S dS)
+//    dg_i = sum of da_j for j >= i
+// The formula of da uses that the derivative of r_ij by a is the product's share of q dq or k dk.
 //
-// One block of threads has a chunk and one head of queries and keys. It adds
-// the heads of values that share them, in their order.
+// One block of threads has a chunk and one head of queries and keys. It adds the heads of values
+// that share them, in their order.
 #include "framework/device/cuda/check.h"
 #include "models/ops/delta_rule/gradient_tiles.cuh"
 

@@ -1,8 +1,7 @@
-// Code that the recurrences over the chunks of a sequence share. A block of
-// threads has one group of sequences, one head, and V columns of its state [K,
-// V]. The state has float32 values in registers, and a copy in bfloat16 in
-// shared memory, which products read. Narrow tiles serve few long sequences,
-// because more blocks share a sequence. Wide ones read less memory.
+// Code that the recurrences over the chunks of a sequence share. A block of threads has one group
+// of sequences, one head, and V columns of its state. The state has float32 values in registers,
+// and a copy in bfloat16 in shared memory, which products read. Narrow tiles serve few long
+// sequences, because more blocks share a sequence. Wide ones read less memory.
 #pragma once
 
 #include "framework/device/cuda/check.h"
@@ -14,8 +13,7 @@ namespace packtrain::device {
 template <int V>
 constexpr int kRecurrenceThreads = V == 32 ? 256 : 512;
 
-// Warps divide the state into 16 rows, and the columns where there are more
-// warps than that.
+// Warps divide the state into 16 rows, and the columns where there are more warps than that.
 template <int K, int V>
 struct StateWarps {
   static_assert(K == 64 || K == 128, "sizes with instances");
@@ -41,8 +39,7 @@ struct ChunkDecays {
   __device__ float whole() const { return __expf(last); }
 };
 
-// The chunks, head and columns of a block of threads. A group has whole
-// sequences.
+// The chunks, head and columns of a block of threads. A group has whole sequences.
 template <int V>
 struct RecurrenceBlock {
   int begin;
@@ -61,9 +58,8 @@ struct RecurrenceBlock {
   }
 };
 
-// Runs `recurrence` over `count` chunks: first, first + step, ... Its load()
-// starts copies of a chunk, and its step() computes. Copies of the next chunk
-// overlap with the step of this one.
+// Runs `recurrence` over `count` chunks: first, first + step, ... Its load() starts copies of a
+// chunk, and its step() computes. Copies of the next chunk overlap with the step of this one.
 template <class Recurrence>
 __device__ void run_chunks(Recurrence& recurrence, const DeltaRuleArguments& a, int head, int first,
                            int count, int step) {

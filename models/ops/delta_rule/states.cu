@@ -1,9 +1,9 @@
-// The recurrence over the chunks of a sequence. S is the state before a chunk,
-// W and U are those of chunks.cu:
-//    d = U - W S,   o = scale exp(a) q S + scores d,   S <- exp(a_last) S + k^T
-//    (exp(a_last - a) d)
-// Forward writes o. Backward writes d over U, and S after each chunk but the
-// last one.
+// The recurrence over the chunks of a sequence. S is the state before a chunk, W and U are those of
+// chunks.cu:
+//    d = U - W S
+//    o = scale exp(a) q S + scores d
+//    S <- exp(a_last) S + k^T (exp(a_last - a) d)
+// Forward writes o. Backward writes d over U, and S after each chunk but the last one.
 #include "models/ops/delta_rule/recurrence.cuh"
 
 namespace packtrain {

@@ -37,7 +37,8 @@ at::Tensor gated_norm_backward(const at::Tensor& grad_output, const GatedNormSav
                                const Parameter& weight, const at::Tensor& grad_z,
                                const at::Tensor& recomputed_output = {});
 
-// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+// On CUDA tensors. The functions above call these; no_cuda_mixers.cpp has them in a build without
+// CUDA.
 GatedNormOutput gated_norm_forward_cuda(const at::Tensor& x, const at::Tensor& z,
                                         const Parameter& weight, double epsilon);
 at::Tensor gated_norm_backward_cuda(const at::Tensor& grad_output, const GatedNormSaved& saved,

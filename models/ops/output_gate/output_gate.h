@@ -18,7 +18,8 @@ at::Tensor output_gate_backward(const at::Tensor& grad_output, const at::Tensor&
                                 const at::Tensor& z, const at::Tensor& grad_z,
                                 const at::Tensor& recomputed_output = {});
 
-// On CUDA tensors. The functions above call these; no_cuda.cpp has them in a build without CUDA.
+// On CUDA tensors. The functions above call these; no_cuda_mixers.cpp has them in a build without
+// CUDA.
 at::Tensor output_gate_forward_cuda(const at::Tensor& x, const at::Tensor& z);
 at::Tensor output_gate_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
                                      const at::Tensor& z, const at::Tensor& grad_z,
