@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
+#include "models/ops/activation/evaluate.cuh"
+#include "models/ops/cuda/alignment.h"
 #include "models/ops/cuda/vector.cuh"
+#include "models/ops/cuda/warp_sum.cuh"
 #include "models/ops/delta_gates/delta_gates_launch.h"
 
 namespace packtrain {
@@ -16,16 +19,6 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kHeadsPerThread = kDeltaGatesMaxHeads / kThreads;
 constexpr std::int64_t kMaxBlocks = 2048;
 constexpr float kLengthEpsilon = 1e-6F;
-
-__device__ float warp_sum(float value) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0U, value, offset);
-  return value;
-}
-
-__device__ float logistic(float x) {
-  return 1.0F / (1.0F + expf(-x));
-}
 
 // As torch: x itself above 20.
 __device__ float softplus(float x) {
@@ -42,7 +35,7 @@ __device__ float inverse_length(const T* head, int head_dim) {
 #pragma unroll
     for (int n = 0; n < N; ++n) sum += x[n] * x[n];
   }
-  return rsqrtf(warp_sum(sum) + kLengthEpsilon);
+  return rsqrtf(device::warp_sum(sum) + kLengthEpsilon);
 }
 
 template <int N, typename T>
@@ -69,7 +62,7 @@ __device__ void backward_head(const T* head, const T* grad_unit, T* grad, int he
 #pragma unroll
     for (int n = 0; n < N; ++n) along += x[n] * g[n];
   }
-  along = warp_sum(along) * inverse * inverse;
+  along = device::warp_sum(along) * inverse * inverse;
   for (int i = static_cast<int>(threadIdx.x % 32) * N; i < head_dim; i += 32 * N) {
     float x[N];
     float g[N];
@@ -108,7 +101,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel_gates(const DeltaGate
       const T* gates = ba + row * 2 * a.num_heads + h;
       const float x = device::to_float(gates[a.num_heads]) + a.dt_bias[h];
       a.g[row * a.num_heads + h] = -expf(a.a_log[h]) * softplus(x);
-      a.beta[row * a.num_heads + h] = a.beta_multiplier * logistic(device::to_float(gates[0]));
+      a.beta[row * a.num_heads + h] =
+          a.beta_multiplier * device::logistic(device::to_float(gates[0]));
     }
   }
 }
@@ -121,8 +115,8 @@ __device__ void backward_gate(const DeltaGatesArguments& a, std::int64_t row, in
   const float rate = -expf(a.a_log[h]);
   const float x = device::to_float(gates[a.num_heads]) + a.dt_bias[h];
   const float grad_g = a.g[row * a.num_heads + h] * rate;
-  const float grad_a = grad_g * logistic(x);
-  const float s = logistic(device::to_float(gates[0]));
+  const float grad_a = grad_g * device::logistic(x);
+  const float s = device::logistic(device::to_float(gates[0]));
   const float grad_beta = a.beta[row * a.num_heads + h];
   grads[0] = device::from_float<T>(grad_beta * a.beta_multiplier * s * (1.0F - s));
   grads[a.num_heads] = device::from_float<T>(grad_a);
@@ -174,12 +168,9 @@ void launch_type(const DeltaGatesArguments& a, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(delta_gates_backward_blocks(a));
   constexpr int kRun = 4;  // elements of a thread
   constexpr std::int64_t kBytes = kRun * sizeof(T);
-  const auto is_whole = [](const void* pointer) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % kBytes == 0;
-  };
   const bool vectors = a.key_head_dim % kRun == 0 && a.mixed_stride % kRun == 0 &&
-                       a.value_width % kRun == 0 && is_whole(a.mixed) && is_whole(a.q) &&
-                       is_whole(a.k) && is_whole(a.grad_v) && is_whole(a.grad_mixed);
+                       a.value_width % kRun == 0 &&
+                       are_aligned(kBytes, a.mixed, a.q, a.k, a.grad_v, a.grad_mixed);
   if (vectors) {
     heads_kernel<kRun, T><<<blocks, kThreads, 0, stream>>>(a);
   } else {

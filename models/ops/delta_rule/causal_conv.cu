@@ -4,6 +4,7 @@
 // A row of y or dx is computed in an order that does not depend on the block or on other sequences.
 // Backward writes sums of weight gradients of each block, which column_sums adds in a fixed order.
 #include "framework/device/cuda/check.h"
+#include "models/ops/activation/evaluate.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/delta_rule/causal_conv_launch.h"
@@ -86,10 +87,6 @@ __device__ void push_row(float (&rows)[W][N], const float (&row)[N]) {
   for (int i = 0; i < N; ++i) rows[0][i] = row[i];
 }
 
-__device__ inline float sigmoid_of(float z) {
-  return 1.0F / (1.0F + __expf(-z));
-}
-
 template <typename T, int N, int W>
 class ChannelConv {
  public:
@@ -113,7 +110,7 @@ class ChannelConv {
         add_row(in[r], z);
         if (a_.silu) {
 #pragma unroll
-          for (int i = 0; i < N; ++i) z[i] *= sigmoid_of(z[i]);
+          for (int i = 0; i < N; ++i) z[i] *= device::logistic(z[i]);
         }
         device::store(z, static_cast<T*>(a_.output) + (t + r) * a_.num_channels + channel_);
       }
@@ -198,7 +195,7 @@ class ChannelConv {
     if (!a_.silu) return;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float s = sigmoid_of(z[i]);
+      const float s = device::logistic(z[i]);
       dz[i] *= s * (1.0F + z[i] * (1.0F - s));
     }
   }

@@ -1,6 +1,7 @@
 // One block of threads has a sequence and one head of queries and keys, with all heads of values
 // that share it. It computes one chunk after another. All sums are in float32 and in a fixed order.
 #include "framework/device/cuda/check.h"
+#include "models/ops/cuda/warp_sum.cuh"
 #include "models/ops/delta_rule/general.cuh"
 
 namespace packtrain {
@@ -165,9 +166,7 @@ class GeneralBackward : public device::GeneralChunk<T> {
       }
       for (int c = lane; c < a.value_dim; c += 32) sums[1] = fmaf(e(i, c), this->v(i, c), sums[1]);
       for (int s = 0; s < 3; ++s) {
-        for (int offset = 16; offset > 0; offset /= 2) {
-          sums[s] += __shfl_xor_sync(~0U, sums[s], offset);
-        }
+        sums[s] = device::warp_sum(sums[s]);
         if (lane == 0) this->shared_.row_sums[s][i] = sums[s];
       }
     }

@@ -166,24 +166,13 @@ void launch_grad_states(const DeltaRuleArguments& a, cudaStream_t stream) {
                                a, stream);
 }
 
-template <int K>
-void launch_grad_states_of(const DeltaRuleArguments& a, cudaStream_t stream) {
-  switch (a.columns) {
-    case 32:
-      return launch_grad_states<K, 32>(a, stream);
-    case 64:
-      return launch_grad_states<K, 64>(a, stream);
-    default:
-      return launch_grad_states<K, 128>(a, stream);
-  }
-}
-
 }  // namespace
 
 void launch_delta_rule_grad_states(const DeltaRuleArguments& arguments, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  arguments.key_dim <= 64 ? launch_grad_states_of<64>(arguments, on)
-                          : launch_grad_states_of<128>(arguments, on);
+  device::with_instance(arguments, [&](auto keys, auto columns) {
+    launch_grad_states<decltype(keys)::value, decltype(columns)::value>(
+        arguments, static_cast<cudaStream_t>(stream));
+  });
 }
 
 }  // namespace packtrain

@@ -18,6 +18,7 @@
 // One block of threads has a chunk and one head of queries and keys. It adds the heads of values
 // that share them, in their order.
 #include "framework/device/cuda/check.h"
+#include "models/ops/cuda/warp_sum.cuh"
 #include "models/ops/delta_rule/gradient_tiles.cuh"
 
 namespace packtrain {
@@ -198,9 +199,7 @@ class ChunkGradients : public device::GradientTiles<K, kStages> {
         }
       }
     });
-    float states = sums.states;
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) states += __shfl_xor_sync(~0U, states, offset);
+    const float states = device::warp_sum(sums.states);
     if (device::delta_lane() == 0) floats(at + Place::kWarpSums)[device::delta_warp()] = states;
     __syncthreads();
     if (threadIdx.x < 32) write_scalars(member, at);
@@ -221,8 +220,7 @@ class ChunkGradients : public device::GradientTiles<K, kStages> {
     const device::ChunkHead of = head(member);
     const int lane = device::delta_lane();
     const int row = 2 * lane;
-    float of_end = row_sum(at, 2, row) + row_sum(at, 2, row + 1);
-    for (int offset = 16; offset > 0; offset /= 2) of_end += __shfl_xor_sync(~0U, of_end, offset);
+    const float of_end = device::warp_sum(row_sum(at, 2, row) + row_sum(at, 2, row + 1));
     float states = 0;
     for (int warp = 0; warp < kGradientThreads / 32; ++warp)
       states += floats(at + Place::kWarpSums)[warp];

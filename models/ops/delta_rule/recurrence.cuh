@@ -4,6 +4,8 @@
 // sequences, because more blocks share a sequence. Wide ones read less memory.
 #pragma once
 
+#include <type_traits>
+
 #include "framework/device/cuda/check.h"
 #include "models/ops/delta_rule/chunk_tiles.cuh"
 
@@ -98,6 +100,23 @@ void launch_recurrence(Kernel kernel, int bytes, const DeltaRuleArguments& a, cu
   const auto blocks = static_cast<unsigned>(a.num_groups * a.num_heads * tiles);
   kernel<<<blocks, kRecurrenceThreads<V>, bytes, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+}
+
+// Calls launch(K, V) with std::integral_constant: K keys and V columns that the state's tiles have.
+template <class Launch>
+void with_instance(const DeltaRuleArguments& a, const Launch& launch) {
+  const auto with_columns = [&](auto keys) {
+    switch (a.columns) {
+      case 32:
+        return launch(keys, std::integral_constant<int, 32>());
+      case 64:
+        return launch(keys, std::integral_constant<int, 64>());
+      default:
+        return launch(keys, std::integral_constant<int, 128>());
+    }
+  };
+  a.key_dim <= 64 ? with_columns(std::integral_constant<int, 64>())
+                  : with_columns(std::integral_constant<int, 128>());
 }
 
 }  // namespace packtrain::device

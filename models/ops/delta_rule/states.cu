@@ -193,24 +193,13 @@ void launch_states(const DeltaRuleArguments& a, cudaStream_t stream) {
   }
 }
 
-template <int K>
-void launch_states_of(const DeltaRuleArguments& a, cudaStream_t stream) {
-  switch (a.columns) {
-    case 32:
-      return launch_states<K, 32>(a, stream);
-    case 64:
-      return launch_states<K, 64>(a, stream);
-    default:
-      return launch_states<K, 128>(a, stream);
-  }
-}
-
 }  // namespace
 
 void launch_delta_rule_states(const DeltaRuleArguments& arguments, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  arguments.key_dim <= 64 ? launch_states_of<64>(arguments, on)
-                          : launch_states_of<128>(arguments, on);
+  device::with_instance(arguments, [&](auto keys, auto columns) {
+    launch_states<decltype(keys)::value, decltype(columns)::value>(
+        arguments, static_cast<cudaStream_t>(stream));
+  });
 }
 
 }  // namespace packtrain

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "framework/device/cuda/check.h"
+#include "models/ops/activation/evaluate.cuh"
+#include "models/ops/cuda/alignment.h"
 #include "models/ops/cuda/vector.cuh"
+#include "models/ops/cuda/warp_sum.cuh"
 #include "models/ops/gated_norm/gated_norm_launch.h"
 
 namespace packtrain {
@@ -12,16 +15,6 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / 32;
 constexpr std::int64_t kMaxBlocks = 1024;
-
-__device__ float sum_of_warp(float value) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0U, value, offset);
-  return value;
-}
-
-__device__ float logistic(float z) {
-  return 1.0F / (1.0F + expf(-z));
-}
 
 // y. Forward and backward compute the same bits.
 __device__ float gated(float normalized, float w, float u) {
@@ -88,12 +81,13 @@ __global__ void __launch_bounds__(kThreads) gated_norm_forward_kernel(const Gate
 #pragma unroll
     for (int n = 0; n < N; ++n) square += x[r][n] * x[r][n];
   }
-  const float inverse = rsqrtf(sum_of_warp(square) / static_cast<float>(a.head_dim) + a.epsilon);
+  const float inverse =
+      rsqrtf(device::warp_sum(square) / static_cast<float>(a.head_dim) + a.epsilon);
 #pragma unroll
   for (int r = 0; r < R; ++r) {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-      x[r][n] = gated(x[r][n] * inverse, w[r][n], z[r][n] * logistic(z[r][n]));
+      x[r][n] = gated(x[r][n] * inverse, w[r][n], z[r][n] * device::logistic(z[r][n]));
     }
   }
   store_head<N, R>(x, a.head_dim, static_cast<T*>(a.output) + place.x);
@@ -118,7 +112,7 @@ __device__ void head_backward(const GatedNormArguments& a, std::int64_t item,
   for (int r = 0; r < R; ++r) {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-      const float s = logistic(z[r][n]);
+      const float s = device::logistic(z[r][n]);
       const float u = z[r][n] * s;
       const float slope = s * (1.0F + z[r][n] * (1.0F - s));
       x[r][n] *= inverse;
@@ -130,7 +124,7 @@ __device__ void head_backward(const GatedNormArguments& a, std::int64_t item,
       along += g[r][n] * x[r][n];
     }
   }
-  along = sum_of_warp(along) / static_cast<float>(a.head_dim);
+  along = device::warp_sum(along) / static_cast<float>(a.head_dim);
 #pragma unroll
   for (int r = 0; r < R; ++r) {
 #pragma unroll
@@ -194,14 +188,11 @@ void launch_vectors(const GatedNormArguments& a, cudaStream_t stream) {
 template <typename T>
 void launch_type(const GatedNormArguments& a, cudaStream_t stream) {
   constexpr int kRun = 4;
-  const auto is_whole = [](const void* pointer) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % (kRun * sizeof(T)) == 0;
-  };
   const bool vectors = a.head_dim % kRun == 0 && a.z_stride % kRun == 0 &&
-                       a.grad_z_stride % kRun == 0 && is_whole(a.x) && is_whole(a.z) &&
-                       is_whole(a.grad_output) && is_whole(a.output) && is_whole(a.grad_z) &&
-                       is_whole(a.recomputed_output) &&
-                       reinterpret_cast<std::uintptr_t>(a.weight) % 16 == 0;
+                       a.grad_z_stride % kRun == 0 &&
+                       are_aligned(kRun * sizeof(T), a.x, a.z, a.grad_output, a.output, a.grad_z,
+                                   a.recomputed_output) &&
+                       are_aligned(16, a.weight);
   if (vectors) return launch_vectors<kRun, T>(a, stream);
   launch_vectors<1, T>(a, stream);
 }

@@ -1,5 +1,6 @@
 // Elementwise and bound by memory. A thread has one vector of each input.
 #include "framework/device/cuda/check.h"
+#include "models/ops/activation/evaluate.cuh"
 #include "models/ops/cuda/divisor.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/cuda/vector.cuh"
@@ -17,7 +18,7 @@ __device__ void gate_forward(const OutputGateArguments& a, std::int64_t at, std:
   device::load<N>(static_cast<const T*>(a.x) + at, x);
   device::load<N>(static_cast<const T*>(a.z) + at_z, z);
 #pragma unroll
-  for (int n = 0; n < N; ++n) x[n] *= 1.0F / (1.0F + expf(-z[n]));
+  for (int n = 0; n < N; ++n) x[n] *= device::logistic(z[n]);
   device::store(x, static_cast<T*>(a.output) + at);
 }
 
@@ -32,7 +33,7 @@ __device__ void gate_backward(const OutputGateArguments& a, std::int64_t at, std
   device::load<N>(static_cast<const T*>(a.grad_output) + at, g);
 #pragma unroll
   for (int n = 0; n < N; ++n) {
-    const float s = 1.0F / (1.0F + expf(-z[n]));
+    const float s = device::logistic(z[n]);
     x[n] *= s;
     z[n] = g[n] * x[n] * (1.0F - s);
     g[n] *= s;
