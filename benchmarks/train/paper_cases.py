@@ -11,6 +11,7 @@ LONGEST = 4096
 SAME_BATCHES = ("padding", "padding_free", "balanced")  # strategies with the same examples in each step
 PACKS = ("fixed_length", "multipack")  # strategies with other steps
 STRATEGIES = SAME_BATCHES + PACKS
+OF_PEERS = ("batch_rebalance",)  # strategies that only the peer has, with the examples of SAME_BATCHES
 LENGTHS = {  # lognormal parameters, clipped to 8..LONGEST
     "flan": "5.663,1.0",
     "orcamath": "5.545,0.5",

@@ -1,6 +1,6 @@
 """Tables of benchmarks/train/paper: one row for each strategy, and the gain of balancing."""
 
-from paper_cases import STRATEGIES
+from paper_cases import OF_PEERS, STRATEGIES
 
 COLUMNS = ("strategy", "ours tok/s/GPU", "over padding", "peer tok/s/GPU", "ours / peer",
            "ours / peer's padding_free", "TFLOP/s", "tokens a GPU and step", "ms a step", "padding",
@@ -33,6 +33,7 @@ def verdicts(results):
     against = {"the peer's padding": results["peer"].get("padding", {}),
                "the peer's padding_free (online mini-batches)":
                    results["peer"].get("padding_free", {}),
+               "transformers' batch_rebalance": results["peer"].get("batch_rebalance", {}),
                "the peer with our plan": results["peer"].get("balanced", {}),
                "our fixed_length": results["ours"].get("fixed_length", {})}
     found = [f"{ratio(balanced, other)} x {name}" for name, other in against.items()
@@ -70,7 +71,7 @@ def ways(results):
 
 def table(setting, results):
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
-    rows += [table_row(strategy, results) for strategy in STRATEGIES
+    rows += [table_row(strategy, results) for strategy in STRATEGIES + OF_PEERS
              if strategy in results["ours"] or strategy in results["peer"]]
     lines = [f"**{setting.model}, {setting.lengths}, {setting.num_gpus} GPUs**", ""]
     lines += ["| " + " | ".join(row) + " |" for row in rows]

@@ -9,9 +9,10 @@ import time
 
 import programs
 from gpu_monitor import GpuMonitor
-from paper_cases import PACKS, SAME_BATCHES, STRATEGIES
+from paper_cases import OF_PEERS, PACKS, SAME_BATCHES, STRATEGIES
 from programs import (Failure, call, plan, prepare_store, read_steps, start_peer,
                       summarize_steps)
+from rebalance import write_rebalanced
 
 SIDES = ("ours", "peer")
 WAYS = ("shard", "local")  # sides of ours too, with that parallel.accumulate
@@ -113,6 +114,9 @@ class Bench:
     def write_plan(self, strategy):
         """The path of a file with the steps of ours, micro-batch by micro-batch."""
         path = self.log(f"plan-{strategy}").removesuffix(".log") + ".json"
+        if strategy in OF_PEERS:
+            write_rebalanced(self.write_plan("padding_free"), path)
+            return path
         settings = [*self.settings(PACKS if strategy in PACKS else SAME_BATCHES),
                     f"batch.strategy={strategy}", "run.num_epochs=1000",
                     f"run.max_steps={self.arguments.steps}"]
@@ -143,7 +147,7 @@ class Bench:
 
     def run(self, side):
         if side == "peer":
-            self.attempt(side, self.measure_peer, STRATEGIES)
+            self.attempt(side, self.measure_peer, STRATEGIES + OF_PEERS)
             return
         for strategies in (SAME_BATCHES, PACKS):
             self.attempt(side, self.measure_ours, strategies)
