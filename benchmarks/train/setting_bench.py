@@ -115,7 +115,7 @@ class Bench:
         """The path of a file with the steps of ours, micro-batch by micro-batch."""
         path = self.log(f"plan-{strategy}").removesuffix(".log") + ".json"
         if strategy in OF_PEERS:
-            write_rebalanced(self.write_plan("padding_free"), path)
+            write_rebalanced(self.write_plan("balanced"), path)
             return path
         settings = [*self.settings(PACKS if strategy in PACKS else SAME_BATCHES),
                     f"batch.strategy={strategy}", "run.num_epochs=1000",
