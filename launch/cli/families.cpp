@@ -38,6 +38,7 @@ constexpr std::array kPublished = {
     PublishedModels{"granite", "Granite 3.x 2B and 8B"},
     PublishedModels{"granitemoe", "Granite 3.x 1B-A400M and 3B-A800M"},
     PublishedModels{"granitemoeshared", "Granite MoE with a shared expert"},
+    PublishedModels{"lfm2", "LFM2 350M, 700M, 1.2B and 2.6B"},
     PublishedModels{"llama", "Llama 2, 3, 3.1, 3.2 and 3.3, SmolLM2, Vicuna"},
     PublishedModels{"ministral3", "the text model of Ministral 3, Devstral 2"},
     PublishedModels{"mistral", "Mistral 7B, NeMo and Small 24B"},

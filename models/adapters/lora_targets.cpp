@@ -44,10 +44,10 @@ bool is_embedding_or_head(const ModelModule& module) {
   return module.parameter == "embed.weight" || module.parameter == "head.weight";
 }
 
-// A linear layer of attention, of a gated delta rule, or of an MLP.
+// A linear layer of attention, of another mixer, or of an MLP.
 bool is_projection(const ModelModule& module) {
-  static constexpr std::string_view kEndings[] = {".qkv",     ".qkvz", ".ba",  ".output",
-                                                  ".gate_up", ".up",   ".down"};
+  static constexpr std::string_view kEndings[] = {".qkv",    ".qkvz",    ".ba", ".bcx",
+                                                  ".output", ".gate_up", ".up", ".down"};
   const std::string path = module.own_path();
   return module.layer >= 0 && module.shape.size() == 2 &&
          std::ranges::any_of(kEndings, [&](auto ending) { return path.ends_with(ending); });

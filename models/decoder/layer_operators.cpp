@@ -10,6 +10,7 @@
 #include "models/layers/recorded_delta_net.h"
 #include "models/layers/recorded_experts.h"
 #include "models/layers/recorded_operators.h"
+#include "models/layers/recorded_short_conv.h"
 
 namespace packtrain {
 
@@ -61,7 +62,25 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
   return self_attention(tape, "attention", qkv, options);
 }
 
+Value LayerOperators::convolve(OperatorTape& tape, Value x) const {
+  const ShortConvConfig& conv = config_.short_conv;
+  const Value bcx = project(tape, "short_conv.bcx", x, 3 * config_.hidden_size, conv.bias);
+  return short_conv(tape, "short_conv", bcx, {conv, config_.initializer_range});
+}
+
+Value LayerOperators::project_mixed(OperatorTape& tape, Value mixed,
+                                    std::optional<Value> residual) const {
+  const LayerPattern pattern = config_.layer(index_);
+  const bool bias = pattern.short_conv ? config_.short_conv.bias
+                                       : !pattern.delta_net && config_.attention_output_bias;
+  const char* name = pattern.short_conv  ? "short_conv.output"
+                     : pattern.delta_net ? "delta_net.output"
+                                         : "attention.output";
+  return project(tape, name, mixed, config_.hidden_size, bias, residual);
+}
+
 Value LayerOperators::mix(OperatorTape& tape, Value x) const {
+  if (config_.layer(index_).short_conv) return convolve(tape, x);
   if (!config_.layer(index_).delta_net) return attend(tape, x);
   const DeltaNetConfig& net = config_.delta_net;
   const Value qkvz =
@@ -144,9 +163,7 @@ Value LayerOperators::record(OperatorTape& tape, Value x) const {
     }
   }
   const auto attention_end = [&](std::optional<Value> residual) {
-    const bool is_attention = !config_.layer(index_).delta_net;
-    return project(tape, is_attention ? "attention.output" : "delta_net.output", mixed,
-                   config_.hidden_size, is_attention && config_.attention_output_bias, residual);
+    return project_mixed(tape, mixed, residual);
   };
   const Value middle = add_branch(tape, "attention", attention_end, x);
   Value mlp_input = shared;

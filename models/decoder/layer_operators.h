@@ -1,6 +1,6 @@
 // The description of a decoder layer: its parameters and operators, in order. A layer that runs,
 // its parameters and all estimates of its size come from it. A layer has two branches that add to
-// the residual stream: attention or a gated delta rule, and an MLP or a mixture of experts.
+// the residual stream: attention or another mixer, and an MLP or a mixture of experts.
 // DecoderConfig has their order and the other parts.
 #pragma once
 
@@ -34,8 +34,11 @@ class LayerOperators {
   Value project(OperatorTape& tape, const std::string& name, Value x, std::int64_t width, bool bias,
                 std::optional<Value> residual = std::nullopt) const;
   Value attend(OperatorTape& tape, Value x) const;
+  Value convolve(OperatorTape& tape, Value x) const;
   // Attention, or the mixer that the layer has instead.
   Value mix(OperatorTape& tape, Value x) const;
+  // The last projection of a mixer.
+  Value project_mixed(OperatorTape& tape, Value mixed, std::optional<Value> residual) const;
   // An MLP of `inner` elements. Its parameters start with `name`.
   Value dense(OperatorTape& tape, const std::string& name, Value x, std::int64_t inner, bool bias,
               std::optional<Value> residual) const;

@@ -20,6 +20,8 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 // A layer with a gated delta rule has these instead of those of attention. It has G heads of K
 // keys and M heads of V values. Other names are in recorded_delta_net.h:
 //    delta_net.qkvz [2 G K + 2 M V, H], delta_net.ba [2 M, H], delta_net.output [H, M V]
+// One with a short convolution of width W has:
+//    short_conv.bcx [3 H, H], short_conv.conv [H, W], short_conv.output [H, H]
 // A gate of attention's output adds heads D rows before those of qkv.
 // A layer with E experts of width J, and a shared one of width S, has these instead of the MLP:
 //    mlp.router [E, H], mlp.router.choice_bias [E], mlp.experts.gate_up [E, 2 J, H],

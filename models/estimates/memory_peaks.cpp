@@ -1,6 +1,7 @@
 #include "models/estimates/memory_peaks.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -52,21 +53,23 @@ class PeakFinder {
     return is_first(layer) ? values.first : values.rest;
   }
 
-  // Layers with the same parts and the same policy.
+  // Layers with the same parts and the same policy are of one kind.
   struct Kind {
     bool experts;
     bool delta_net;
+    bool short_conv;
     bool first;
+    auto operator<=>(const Kind&) const = default;
   };
+
+  Kind kind_of(std::int64_t layer) const {
+    const LayerPattern pattern = config_.layer(layer);
+    return {pattern.experts, pattern.delta_net, pattern.short_conv, is_first(layer)};
+  }
 
   // The last layer up to `layer` of a kind, or -1.
   std::int64_t last_of_kind(std::int64_t layer, const Kind& kind) const {
-    const auto is_wanted = [&](std::int64_t i) {
-      const LayerPattern pattern = config_.layer(i);
-      return pattern.experts == kind.experts && pattern.delta_net == kind.delta_net &&
-             is_first(i) == kind.first;
-    };
-    while (layer >= 0 && !is_wanted(layer)) --layer;
+    while (layer >= 0 && kind_of(layer) != kind) --layer;
     return layer;
   }
 
@@ -77,9 +80,10 @@ class PeakFinder {
     const std::int64_t last = config_.num_layers - 1;
     const bool selects =
         !last_layer_needs_all_rows(config_) && size_.num_supervised_rows < size_.num_rows;
-    for (int number = 0; number < 8; ++number) {
-      const Kind kind{(number & 1) != 0, (number & 2) != 0, (number & 4) != 0};
-      const std::int64_t layer = last_of_kind(last, kind);
+    std::set<Kind> seen;
+    for (std::int64_t layer = last; layer >= 0; --layer) {
+      const Kind kind = kind_of(layer);
+      if (!seen.insert(kind).second) continue;
       found.insert(layer);
       if (layer == last && selects) found.insert(last_of_kind(last - 1, kind));
     }

@@ -24,6 +24,7 @@
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
 #include "models/families/granitemoeshared.h"
+#include "models/families/lfm2.h"
 #include "models/families/llama.h"
 #include "models/families/ministral3.h"
 #include "models/families/mistral.h"
@@ -131,6 +132,7 @@ std::span<const Family> families() {
       granite_family(),
       granitemoe_family(),
       granitemoeshared_family(),
+      lfm2_family(),
       llama_family(),
       ministral3_family(),
       mistral_family(),

@@ -94,6 +94,14 @@ struct DeltaNetConfig {
   bool operator==(const DeltaNetConfig&) const = default;
 };
 
+// A mixer of rows in some layers instead of attention: a gated short convolution (ops/short_conv).
+struct ShortConvConfig {
+  std::int64_t width = 0;  // rows that it reads, its own included; 0: no layer has this mixer
+  bool bias = false;       // of the convolution and of both projections
+
+  bool operator==(const ShortConvConfig&) const = default;
+};
+
 // The queries at position p are multiplied by 1 + beta log(1 + floor(p / num_positions)) (Llama 4's
 // attention temperature).
 struct QueryTemperature {
@@ -109,7 +117,11 @@ struct LayerPattern {
   bool local_rotary = false;  // uses DecoderConfig::local_rotary
   bool no_rotary = false;     // queries and keys keep their values
   bool experts = false;
-  bool delta_net = false;  // mixes rows as DecoderConfig::delta_net says, without attention
+  // A layer with one of these has no attention.
+  bool delta_net = false;   // mixes rows as DecoderConfig::delta_net says
+  bool short_conv = false;  // mixes rows as DecoderConfig::short_conv says
+
+  bool has_attention() const { return !delta_net && !short_conv; }
 
   bool operator==(const LayerPattern&) const = default;
 };
@@ -143,6 +155,7 @@ struct DecoderConfig {
   bool qkv_bias = false;
   bool attention_output_bias = false;
   DeltaNetConfig delta_net;
+  ShortConvConfig short_conv;
 
   std::int64_t rotary_dim = 0;  // first elements of a head, which rotate; 0: all
   RotaryConfig rotary;
@@ -217,8 +230,9 @@ struct DecoderConfig {
   bool has_norm_after(std::int64_t index) const {
     return norm_after && !(delta_net.norms_before && layer(index).delta_net);
   }
-  bool has_delta_net() const {
-    return std::ranges::any_of(layers, [](const LayerPattern& one) { return one.delta_net; });
+  // True if some layer mixes rows without attention, which cannot follow rows that examples share.
+  bool has_other_mixers() const {
+    return !std::ranges::all_of(layers, &LayerPattern::has_attention);
   }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Number of elements of a head that rotate.

@@ -34,7 +34,7 @@ inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t 
 inline std::vector<AttentionPattern> attention_patterns(const DecoderConfig& config) {
   std::vector<AttentionPattern> patterns;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    if (config.layer(layer).delta_net) continue;
+    if (!config.layer(layer).has_attention()) continue;
     patterns.push_back(config.layer(layer).attention);
   }
   return patterns;
@@ -44,7 +44,7 @@ inline std::vector<AttentionPattern> attention_patterns(const DecoderConfig& con
 inline std::vector<AttentionShape> distinct_attentions(const DecoderConfig& config) {
   std::vector<AttentionShape> shapes;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    if (config.layer(layer).delta_net) continue;
+    if (!config.layer(layer).has_attention()) continue;
     const AttentionShape shape = layer_attention(config, layer);
     if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
   }

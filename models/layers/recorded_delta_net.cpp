@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
+#include "models/layers/mixer_conv.h"
 #include "models/ops/delta_gates/delta_gates.h"
-#include "models/ops/delta_rule/causal_conv.h"
 #include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/gated_norm/gated_norm.h"
@@ -22,7 +21,7 @@ namespace packtrain {
 namespace {
 
 struct DeltaNetParameters {
-  ParameterId conv;
+  MixerConvIds conv;
   ParameterId a_log;
   ParameterId dt_bias;
   ParameterId norm;
@@ -36,21 +35,15 @@ ParameterId declare_head_numbers(OperatorTape& tape, std::string name, std::int6
   return tape.parameter(spec);
 }
 
-// The filter of each channel [channels, width].
-ParameterId declare_filters(OperatorTape& tape, std::string name, const DeltaNetOptions& options) {
-  ParameterSpec spec{std::move(name),
-                     {options.config.conv_channels(), options.config.conv_width},
-                     {.standard_deviation = options.standard_deviation}};
-  spec.is_matrix = false;
-  return tape.parameter(spec);
-}
-
 DeltaNetParameters declare_delta_net(OperatorTape& tape, const std::string& name,
                                      const DeltaNetOptions& options) {
   using Kind = Initialization::Kind;
   const DeltaNetConfig& config = options.config;
   DeltaNetParameters parameters;
-  parameters.conv = declare_filters(tape, name + ".conv.weight", options);
+  parameters.conv = declare_conv(tape, name + ".conv",
+                                 {.num_channels = config.conv_channels(),
+                                  .width = config.conv_width,
+                                  .standard_deviation = options.standard_deviation});
   parameters.a_log =
       declare_head_numbers(tape, name + ".A_log", config.num_value_heads,
                            {Kind::kLogOfUniform, 0.0, config.min_decay, config.max_decay});
@@ -62,15 +55,7 @@ DeltaNetParameters declare_delta_net(OperatorTape& tape, const std::string& name
   return parameters;
 }
 
-// The boundaries of the sequences. A state cannot follow shared rows.
-std::span<const std::int32_t> sequences_of(const OperatorContext& run) {
-  run.batch().segments().require_sequences("the gated delta rule");
-  return run.batch().cu_seqlens_host;
-}
-
-CausalConvOptions conv_options(const OperatorContext& run) {
-  return {.boundaries = sequences_of(run), .device_boundaries = run.batch().cu_seqlens};
-}
+constexpr const char* kDeltaRuleName = "the gated delta rule";
 
 // The operators of one mixer. Each function records one of them.
 class DeltaNet {
@@ -95,14 +80,14 @@ class DeltaNet {
     step.needs = {qkvz_};
     step.multiply_adds.of_rows = num_rows_ * config_.conv_channels() * config_.conv_width;
     step.forward = [self = *this](OperatorContext& run) {
-      run.set(self.mixed_,
-              causal_conv_forward(self.conv_rows(run.get(self.qkvz_)),
-                                  {run.parameter(self.parameters_.conv)}, conv_options(run)));
+      run.set(self.mixed_, causal_conv_forward(self.conv_rows(run.get(self.qkvz_)),
+                                               self.parameters_.conv.of(run),
+                                               conv_options(run, kDeltaRuleName)));
     };
     step.backward = [self = *this](OperatorContext& run) {
       const at::Tensor grad =
           causal_conv_backward(run.gradient(self.mixed_), self.conv_rows(run.get(self.qkvz_)),
-                               {run.parameter(self.parameters_.conv)}, conv_options(run));
+                               self.parameters_.conv.of(run), conv_options(run, kDeltaRuleName));
       self.conv_rows(run.gradient(self.qkvz_)).copy_(grad);  // the gate's columns are written
     };
     tape.record(std::move(step));
@@ -193,7 +178,8 @@ class DeltaNet {
             numbers.at(1)};
   }
   DeltaRuleOptions rule_options(const OperatorContext& run) const {
-    return {sequences_of(run), 1.0 / std::sqrt(static_cast<double>(config_.key_head_dim)),
+    return {sequences_of(run, kDeltaRuleName),
+            1.0 / std::sqrt(static_cast<double>(config_.key_head_dim)),
             &run.batch().state.delta_rule_tables};
   }
 

@@ -177,6 +177,22 @@ DecoderConfig delta_rule_last() {
   return config;
 }
 
+// A short convolution with biases before attention.
+DecoderConfig short_convolution() {
+  DecoderConfig config = without_biases();
+  config.layers = {{.short_conv = true}, {}};
+  config.short_conv = {.width = 3, .bias = true};
+  return config;
+}
+
+// A short convolution in the layer whose output the head reads.
+DecoderConfig short_convolution_last() {
+  DecoderConfig config = norms_after();
+  config.layers = {{}, {.short_conv = true}};
+  config.short_conv = {.width = 2};
+  return config;
+}
+
 // Both projections of one layer, one of the other.
 DecoderConfig adapted_experts() {
   DecoderConfig config = shared_experts();
@@ -222,6 +238,8 @@ std::vector<Variant> decoder_variants() {
                               {"learned positions", learned_positions()},
                               {"a delta rule, gated attention", delta_rule()},
                               {"a delta rule in the last layer", delta_rule_last()},
+                              {"a short convolution", short_convolution()},
+                              {"a short convolution in the last layer", short_convolution_last()},
                               {"experts with adapters", adapted_experts()},
                               {"magnitudes of rows", adapted_rows()},
                               {"experts with an auxiliary loss", balanced_experts()},

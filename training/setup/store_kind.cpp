@@ -89,11 +89,11 @@ void check_store_kind(const TokenStore& store, const ObjectiveSection& objective
 void require_shareable_rows(const DecoderConfig& decoder, bool shares, const char* model) {
   const bool depends = decoder.rotary.scaling.depends_on_length() ||
                        decoder.local_rotary.scaling.depends_on_length();
-  if (shares && decoder.has_delta_net()) {
+  if (shares && decoder.has_other_mixers()) {
     throw Error(ErrorCategory::kConfig,
-                fmt::format("batch.share_prefixes is true, but layers of {} have a gated delta "
-                            "rule, whose state starts at the first token of an example, so that "
-                            "examples cannot share rows",
+                fmt::format("batch.share_prefixes is true, but layers of {} have another mixer "
+                            "than attention, which starts at the first token of an example, so "
+                            "that examples cannot share rows",
                             model),
                 "Set batch.share_prefixes: false.");
   }

@@ -22,7 +22,7 @@ bool should_use_graphs(CudaGraphs choice, const DecoderConfig& decoder, std::int
 }
 
 bool graphs_support(const DecoderConfig& decoder, bool has_grouped_kernels) {
-  if (decoder.has_delta_net()) return false;
+  if (decoder.has_other_mixers()) return false;
   return decoder.experts.num_experts == 0 || has_grouped_kernels;
 }
 

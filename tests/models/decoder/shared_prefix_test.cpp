@@ -135,7 +135,7 @@ void expect_same(const DecoderConfig& config, DeviceBatch copied, DeviceBatch sh
 TEST(SharedPrefix, GivesTheLossAndGradientsOfCopies) {
   int num_variants = 0;
   for (auto& [name, config] : decoder_variants()) {
-    if (config.rotary.scaling.depends_on_length() || config.has_delta_net()) continue;
+    if (config.rotary.scaling.depends_on_length() || config.has_other_mixers()) continue;
     config.experts.auxiliary_loss = 0;  // is of all rows, and there are fewer
     SCOPED_TRACE(name);
     ++num_variants;
@@ -152,7 +152,7 @@ TEST(SharedPrefix, GivesTheLossAndGradientsOfCopiesInEveryFamily) {
         std::string(FAMILY_SAMPLES) + "/" + std::string(family.model_type) + ".json";
     for (const auto& sample : nlohmann::json::parse(read_text(path, ErrorCategory::kInternal))) {
       DecoderConfig config = parse_decoder_config(sample.dump());
-      if (config.rotary.scaling.depends_on_length() || config.has_delta_net()) continue;
+      if (config.rotary.scaling.depends_on_length() || config.has_other_mixers()) continue;
       config.experts.auxiliary_loss = 0;
       for (LayerPattern& layer : config.layers) {
         if (!layer.attention.is_full()) layer.attention.window = 5;

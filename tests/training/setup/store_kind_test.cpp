@@ -98,7 +98,8 @@ TEST(StoreKind, AStateOfAGatedDeltaRuleFollowsNoSharedRows) {
   decoder.layers.back().delta_net = true;
   EXPECT_NO_THROW(require_shareable_rows(decoder, false, "the model"));
   const Error error = test::error_of([&] { require_shareable_rows(decoder, true, "the model"); });
-  EXPECT_NE(error.message().find("layers of the model have a gated delta rule"), std::string::npos)
+  EXPECT_NE(error.message().find("layers of the model have another mixer than attention"),
+            std::string::npos)
       << error.message();
   EXPECT_EQ(error.advice(), "Set batch.share_prefixes: false.");
   EXPECT_EQ(error.exit_code(), 64);

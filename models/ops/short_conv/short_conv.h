@@ -1,0 +1,26 @@
+// The gated short convolution of LFM2. A projection [T, 3 C] has the columns b, c and x:
+//    y = c * conv(b * x)
+// where conv is the causal convolution of delta_rule/causal_conv.h without an activation. It never
+// reads another sequence. y is [T, C], float32 or bfloat16, as the projection. Parameters,
+// sequences and errors are those of causal_conv.h. Products round to the dtype, as those of
+// transformers. Deterministic. Backward computes the convolution again. On a GPU the two products
+// are libtorch's kernels.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "models/ops/delta_rule/causal_conv.h"
+
+namespace packtrain {
+
+// `options.silu` must be false.
+at::Tensor short_conv_forward(const at::Tensor& projection, const CausalConvParameters& parameters,
+                              const CausalConvOptions& options);
+
+// Writes the gradients of the parameters and returns that of the projection. Where `output` is
+// defined, [T, C], it receives y.
+at::Tensor short_conv_backward(const at::Tensor& grad_output, const at::Tensor& projection,
+                               const CausalConvParameters& parameters,
+                               const CausalConvOptions& options, const at::Tensor& output = {});
+
+}  // namespace packtrain
