@@ -6,6 +6,7 @@
 #include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/gated_norm/gated_norm.h"
+#include "models/ops/mamba2/ssd.h"
 #include "models/ops/output_gate/output_gate.h"
 
 namespace packtrain {
@@ -58,6 +59,17 @@ at::Tensor gated_norm_backward_cuda(const at::Tensor& /*grad_output*/,
                                     const at::Tensor& /*grad_z*/,
                                     const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("gated_norm_backward");
+}
+
+at::Tensor ssd_forward_cuda(const SsdInputs& /*inputs*/, const at::Tensor& /*skip*/,
+                            const SsdOptions& /*options*/) {
+  throw_cuda_not_built("ssd_forward");
+}
+
+at::Tensor ssd_backward_cuda(const at::Tensor& /*grad_output*/, const SsdInputs& /*inputs*/,
+                             const at::Tensor& /*skip*/, const SsdOptions& /*options*/,
+                             const SsdInputs& /*grads*/) {
+  throw_cuda_not_built("ssd_backward");
 }
 
 at::Tensor output_gate_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/) {

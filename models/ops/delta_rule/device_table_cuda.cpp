@@ -18,10 +18,11 @@ DeltaRuleDivision division_of(const DeltaRuleInputs& in, const DeltaRuleOptions&
   return divide_delta_rule(delta_rule_sequence_chunks(options.boundaries), work);
 }
 
-DeltaRuleDeviceTable make_table(const DeltaRuleInputs& in, const DeltaRuleOptions& options) {
+DeltaRuleDeviceTable make_table(std::span<const std::int32_t> boundaries,
+                                const DeltaRuleDivision& division, at::Device device) {
   DeltaRuleDeviceTable table;
-  table.division = division_of(in, options);
-  table.host = delta_rule_table(options.boundaries, table.division.groups);
+  table.division = division;
+  table.host = delta_rule_table(boundaries, division.groups);
   std::vector<std::int32_t> values;
   const auto append = [&](const auto& items) {
     const auto* const begin = reinterpret_cast<const std::int32_t*>(items.data());
@@ -31,8 +32,23 @@ DeltaRuleDeviceTable make_table(const DeltaRuleInputs& in, const DeltaRuleOption
   append(table.host.chunks);
   append(table.host.sequences);
   append(table.host.group_begins);
-  table.ints = to_device_ints(values, in.v.device(), kTableName);
+  table.ints = to_device_ints(values, device, kTableName);
   return table;
+}
+
+// Finds a table, or makes it with the division that `divide` returns.
+template <class Divide>
+const DeltaRuleDeviceTable& find_table(std::span<const std::int32_t> boundaries,
+                                       const at::Tensor& like,
+                                       std::pair<std::int64_t, std::int64_t> key,
+                                       std::shared_ptr<DeltaRuleTables>& tables,
+                                       const Divide& divide) {
+  refuse_graph_capture(like, kTableName);
+  if (tables == nullptr) tables = std::make_shared<DeltaRuleTables>();
+  const auto found = tables->of_values.find(key);
+  if (found != tables->of_values.end()) return found->second;
+  return tables->of_values.try_emplace(key, make_table(boundaries, divide(), like.device()))
+      .first->second;
 }
 
 }  // namespace
@@ -40,12 +56,14 @@ DeltaRuleDeviceTable make_table(const DeltaRuleInputs& in, const DeltaRuleOption
 const DeltaRuleDeviceTable& delta_rule_device_table(const DeltaRuleInputs& in,
                                                     const DeltaRuleOptions& options,
                                                     std::shared_ptr<DeltaRuleTables>& tables) {
-  refuse_graph_capture(in.v, kTableName);
-  if (tables == nullptr) tables = std::make_shared<DeltaRuleTables>();
-  const std::pair key(in.v.size(1), in.v.size(2));
-  const auto found = tables->of_values.find(key);
-  if (found != tables->of_values.end()) return found->second;
-  return tables->of_values.try_emplace(key, make_table(in, options)).first->second;
+  return find_table(options.boundaries, in.v, {in.v.size(1), in.v.size(2)}, tables,
+                    [&] { return division_of(in, options); });
+}
+
+const DeltaRuleDeviceTable& sequence_device_table(std::span<const std::int32_t> boundaries,
+                                                  const at::Tensor& like,
+                                                  std::shared_ptr<DeltaRuleTables>& tables) {
+  return find_table(boundaries, like, {0, 0}, tables, [] { return DeltaRuleDivision{}; });
 }
 
 }  // namespace packtrain

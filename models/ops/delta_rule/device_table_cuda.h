@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "models/ops/delta_rule/chunk_table.h"
@@ -30,7 +31,8 @@ struct DeltaRuleDeviceTable {
   }
 };
 
-// The division depends on the heads and columns of values, which are the key.
+// The division depends on the heads and columns of values, which are the key. A table without a
+// division has the key 0, 0.
 struct DeltaRuleTables {
   std::map<std::pair<std::int64_t, std::int64_t>, DeltaRuleDeviceTable> of_values;
 };
@@ -40,5 +42,11 @@ struct DeltaRuleTables {
 const DeltaRuleDeviceTable& delta_rule_device_table(const DeltaRuleInputs& in,
                                                     const DeltaRuleOptions& options,
                                                     std::shared_ptr<DeltaRuleTables>& tables);
+
+// The same for kernels that do not divide sequences into groups: the table has one group. `like` is
+// on the device.
+const DeltaRuleDeviceTable& sequence_device_table(std::span<const std::int32_t> boundaries,
+                                                  const at::Tensor& like,
+                                                  std::shared_ptr<DeltaRuleTables>& tables);
 
 }  // namespace packtrain
