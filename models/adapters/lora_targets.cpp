@@ -46,7 +46,7 @@ bool is_embedding_or_head(const ModelModule& module) {
 
 // A linear layer of attention, of another mixer, or of an MLP.
 bool is_projection(const ModelModule& module) {
-  static constexpr std::string_view kEndings[] = {".qkv",    ".qkvz",    ".ba", ".bcx",
+  static constexpr std::string_view kEndings[] = {".qkv",    ".qkvz",    ".ba", ".bcx", ".zxbcdt",
                                                   ".output", ".gate_up", ".up", ".down"};
   const std::string path = module.own_path();
   return module.layer >= 0 && module.shape.size() == 2 &&

@@ -47,6 +47,11 @@ std::vector<std::int64_t> fused_rows(const DecoderConfig& config, const Paramete
     return {net.key_width(), net.key_width(), net.value_width(), net.value_width()};
   }
   if (name.ends_with(".short_conv.bcx.weight")) return {rows / 3, rows / 3, rows / 3};
+  if (name.ends_with(".mamba2.zxbcdt.weight")) {
+    const Mamba2Config& mamba = config.mamba2;
+    const std::int64_t shared = mamba.num_groups * mamba.state_dim;
+    return {mamba.width(), mamba.width(), shared, shared, mamba.num_heads};
+  }
   if (name.ends_with(".delta_net.ba.weight")) return {net.num_value_heads, net.num_value_heads};
   if (name.ends_with(".gate_up.weight") && config.activation.gated) return {rows / 2, rows / 2};
   return {};

@@ -9,6 +9,7 @@
 #include "models/layers/recorded_attention.h"
 #include "models/layers/recorded_delta_net.h"
 #include "models/layers/recorded_experts.h"
+#include "models/layers/recorded_mamba2.h"
 #include "models/layers/recorded_operators.h"
 #include "models/layers/recorded_short_conv.h"
 
@@ -68,19 +69,28 @@ Value LayerOperators::convolve(OperatorTape& tape, Value x) const {
   return short_conv(tape, "short_conv", bcx, {conv, config_.initializer_range});
 }
 
+Value LayerOperators::scan(OperatorTape& tape, Value x) const {
+  const Mamba2Config& config = config_.mamba2;
+  const Value projection =
+      project(tape, "mamba2.zxbcdt", x, config.projection_width(), config.projection_bias);
+  return mamba2(tape, "mamba2", projection, {config, config_.initializer_range});
+}
+
 Value LayerOperators::project_mixed(OperatorTape& tape, Value mixed,
                                     std::optional<Value> residual) const {
   const LayerPattern pattern = config_.layer(index_);
-  const bool bias = pattern.short_conv ? config_.short_conv.bias
-                                       : !pattern.delta_net && config_.attention_output_bias;
-  const char* name = pattern.short_conv  ? "short_conv.output"
-                     : pattern.delta_net ? "delta_net.output"
-                                         : "attention.output";
-  return project(tape, name, mixed, config_.hidden_size, bias, residual);
+  const auto end = [&](const char* name, bool bias) {
+    return project(tape, name, mixed, config_.hidden_size, bias, residual);
+  };
+  if (pattern.short_conv) return end("short_conv.output", config_.short_conv.bias);
+  if (pattern.mamba2) return end("mamba2.output", config_.mamba2.projection_bias);
+  if (pattern.delta_net) return end("delta_net.output", false);
+  return end("attention.output", config_.attention_output_bias);
 }
 
 Value LayerOperators::mix(OperatorTape& tape, Value x) const {
   if (config_.layer(index_).short_conv) return convolve(tape, x);
+  if (config_.layer(index_).mamba2) return scan(tape, x);
   if (!config_.layer(index_).delta_net) return attend(tape, x);
   const DeltaNetConfig& net = config_.delta_net;
   const Value qkvz =

@@ -35,6 +35,7 @@ class LayerOperators {
                 std::optional<Value> residual = std::nullopt) const;
   Value attend(OperatorTape& tape, Value x) const;
   Value convolve(OperatorTape& tape, Value x) const;
+  Value scan(OperatorTape& tape, Value x) const;
   // Attention, or the mixer that the layer has instead.
   Value mix(OperatorTape& tape, Value x) const;
   // The last projection of a mixer.

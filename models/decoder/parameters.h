@@ -22,6 +22,9 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 //    delta_net.qkvz [2 G K + 2 M V, H], delta_net.ba [2 M, H], delta_net.output [H, M V]
 // One with a short convolution of width W has:
 //    short_conv.bcx [3 H, H], short_conv.conv [H, W], short_conv.output [H, H]
+// One with Mamba-2's state space model has these. It has M heads of P, and G groups of a state of
+// N; other names are in recorded_mamba2.h:
+//    mamba2.zxbcdt [2 M P + 2 G N + M, H], mamba2.output [H, M P]
 // A gate of attention's output adds heads D rows before those of qkv.
 // A layer with E experts of width J, and a shared one of width S, has these instead of the MLP:
 //    mlp.router [E, H], mlp.router.choice_bias [E], mlp.experts.gate_up [E, 2 J, H],

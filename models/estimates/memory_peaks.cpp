@@ -58,13 +58,15 @@ class PeakFinder {
     bool experts;
     bool delta_net;
     bool short_conv;
+    bool mamba2;
     bool first;
     auto operator<=>(const Kind&) const = default;
   };
 
   Kind kind_of(std::int64_t layer) const {
     const LayerPattern pattern = config_.layer(layer);
-    return {pattern.experts, pattern.delta_net, pattern.short_conv, is_first(layer)};
+    return {pattern.experts, pattern.delta_net, pattern.short_conv, pattern.mamba2,
+            is_first(layer)};
   }
 
   // The last layer up to `layer` of a kind, or -1.

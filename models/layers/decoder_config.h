@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,6 +103,31 @@ struct ShortConvConfig {
   bool operator==(const ShortConvConfig&) const = default;
 };
 
+// A mixer of rows in some layers instead of attention: a state space model (ops/mamba2) of
+// convolved rows. A norm follows, of its output times silu of the gate.
+struct Mamba2Config {
+  std::int64_t num_heads = 0;   // 0: no layer has this mixer
+  std::int64_t head_dim = 0;    // columns of a head's state
+  std::int64_t num_groups = 1;  // of heads that share B and C; a divisor of num_heads
+  std::int64_t state_dim = 0;   // rows of a head's state
+  std::int64_t conv_width = 4;  // rows that a convolution reads, its own included
+  bool conv_bias = true;
+  bool projection_bias = false;  // of both projections
+  double norm_epsilon = 1e-6;
+  std::int64_t norm_groups = 1;  // parts of a row that have a norm of their own
+  // Limits of a step.
+  double min_step = 0;
+  double max_step = std::numeric_limits<double>::infinity();
+
+  std::int64_t width() const { return num_heads * head_dim; }
+  // Elements of a row that the convolution reads: x, B, C.
+  std::int64_t conv_channels() const { return width() + 2 * num_groups * state_dim; }
+  // Elements of a row of the projection: the gate, those of the convolution, the steps.
+  std::int64_t projection_width() const { return width() + conv_channels() + num_heads; }
+
+  bool operator==(const Mamba2Config&) const = default;
+};
+
 // The queries at position p are multiplied by 1 + beta log(1 + floor(p / num_positions)) (Llama 4's
 // attention temperature).
 struct QueryTemperature {
@@ -120,8 +146,9 @@ struct LayerPattern {
   // A layer with one of these has no attention.
   bool delta_net = false;   // mixes rows as DecoderConfig::delta_net says
   bool short_conv = false;  // mixes rows as DecoderConfig::short_conv says
+  bool mamba2 = false;      // mixes rows as DecoderConfig::mamba2 says
 
-  bool has_attention() const { return !delta_net && !short_conv; }
+  bool has_attention() const { return !delta_net && !short_conv && !mamba2; }
 
   bool operator==(const LayerPattern&) const = default;
 };
@@ -156,6 +183,7 @@ struct DecoderConfig {
   bool attention_output_bias = false;
   DeltaNetConfig delta_net;
   ShortConvConfig short_conv;
+  Mamba2Config mamba2;
 
   std::int64_t rotary_dim = 0;  // first elements of a head, which rotate; 0: all
   RotaryConfig rotary;

@@ -15,7 +15,8 @@ bool LinearPrecision::keeps(const std::string& weight) const {
 Fp8Products LinearPrecision::of(const std::string& weight, std::int64_t out,
                                 std::int64_t in) const {
   // Rounding of a decay is in all later states of its sequence.
-  const bool makes_decays = weight.ends_with(".delta_net.ba.weight");
+  const bool makes_decays =
+      weight.ends_with(".delta_net.ba.weight") || weight.ends_with(".mamba2.zxbcdt.weight");
   const bool takes =
       products != Fp8Products::kNone && fp8_takes(out, in) && !keeps(weight) && !makes_decays;
   return takes ? products : Fp8Products::kNone;

@@ -193,6 +193,32 @@ DecoderConfig short_convolution_last() {
   return config;
 }
 
+// Mamba-2's state space model with biases before attention.
+DecoderConfig state_space_model() {
+  DecoderConfig config = without_biases();
+  config.layers = {{.mamba2 = true}, {.no_rotary = true}};
+  config.mamba2 = {.num_heads = 6,
+                   .head_dim = 5,
+                   .num_groups = 2,
+                   .state_dim = 7,
+                   .conv_width = 3,
+                   .projection_bias = true,
+                   .norm_epsilon = 1e-3,
+                   .norm_groups = 2,
+                   .min_step = 0.01,
+                   .max_step = 0.9};
+  config.residual_multiplier = 0.5;
+  return config;
+}
+
+// The model in the layer whose output the head reads.
+DecoderConfig state_space_model_last() {
+  DecoderConfig config = norms_after();
+  config.layers = {{}, {.mamba2 = true}};
+  config.mamba2 = {.num_heads = 2, .head_dim = 16, .state_dim = 8, .conv_bias = false};
+  return config;
+}
+
 // Both projections of one layer, one of the other.
 DecoderConfig adapted_experts() {
   DecoderConfig config = shared_experts();
@@ -240,6 +266,8 @@ std::vector<Variant> decoder_variants() {
                               {"a delta rule in the last layer", delta_rule_last()},
                               {"a short convolution", short_convolution()},
                               {"a short convolution in the last layer", short_convolution_last()},
+                              {"a state space model", state_space_model()},
+                              {"a state space model in the last layer", state_space_model_last()},
                               {"experts with adapters", adapted_experts()},
                               {"magnitudes of rows", adapted_rows()},
                               {"experts with an auxiliary loss", balanced_experts()},

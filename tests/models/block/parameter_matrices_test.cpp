@@ -76,6 +76,15 @@ TEST_F(FusedRows, AreThoseOfTheProjectionsOfAGatedDeltaRule) {
   EXPECT_EQ(rows("delta_net.ba.weight", {8, 8}), (std::vector<std::int64_t>{4, 4}));
 }
 
+TEST_F(FusedRows, AreThoseOfTheGatesAndRowsOfAShortConvolution) {
+  EXPECT_EQ(rows("short_conv.bcx.weight", {24, 8}), (std::vector<std::int64_t>{8, 8, 8}));
+}
+
+TEST_F(FusedRows, AreThoseOfThePartsOfAStateSpaceModel) {
+  config_.mamba2 = {.num_heads = 4, .head_dim = 5, .num_groups = 2, .state_dim = 3};
+  EXPECT_EQ(rows("mamba2.zxbcdt.weight", {56, 8}), (std::vector<std::int64_t>{20, 20, 6, 6, 4}));
+}
+
 TEST_F(FusedRows, AreThoseOfGateAndUp) {
   EXPECT_EQ(rows("mlp.gate_up.weight", {20, 8}), (std::vector<std::int64_t>{10, 10}));
   EXPECT_EQ(rows("mlp.experts.gate_up.weight", {4, 20, 8}), (std::vector<std::int64_t>{10, 10}));
