@@ -22,6 +22,7 @@ struct PublishedModels {
 
 constexpr std::array kPublished = {
     PublishedModels{"arcee", "AFM-4.5B"},
+    PublishedModels{"bamba", "Bamba-9B v1 and v2"},
     PublishedModels{"cohere2", "Command R7B, Command A"},
     PublishedModels{"dbrx", "DBRX"},
     PublishedModels{"exaone4", "EXAONE 4.0 1.2B and 32B"},
@@ -37,6 +38,7 @@ constexpr std::array kPublished = {
     PublishedModels{"gpt_oss", "gpt-oss-20b and 120b"},
     PublishedModels{"granite", "Granite 3.x 2B and 8B"},
     PublishedModels{"granitemoe", "Granite 3.x 1B-A400M and 3B-A800M"},
+    PublishedModels{"granitemoehybrid", "Granite 4.0 H-Micro, H-Tiny, H-Small and Micro"},
     PublishedModels{"granitemoeshared", "Granite MoE with a shared expert"},
     PublishedModels{"lfm2", "LFM2 350M, 700M, 1.2B and 2.6B"},
     PublishedModels{"llama", "Llama 2, 3, 3.1, 3.2 and 3.3, SmolLM2, Vicuna"},

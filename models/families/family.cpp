@@ -8,6 +8,7 @@
 #include "framework/core/error.h"
 #include "framework/core/json.h"
 #include "models/families/arcee.h"
+#include "models/families/bamba.h"
 #include "models/families/cohere2.h"
 #include "models/families/dbrx.h"
 #include "models/families/exaone4.h"
@@ -23,6 +24,7 @@
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
 #include "models/families/granitemoe.h"
+#include "models/families/granitemoehybrid.h"
 #include "models/families/granitemoeshared.h"
 #include "models/families/lfm2.h"
 #include "models/families/llama.h"
@@ -116,6 +118,7 @@ std::span<const Family> families() {
   // clang-format off: one a line
   static const std::array table = {
       arcee_family(),
+      bamba_family(),
       cohere2_family(),
       dbrx_family(),
       exaone4_family(),
@@ -131,6 +134,7 @@ std::span<const Family> families() {
       gpt_oss_family(),
       granite_family(),
       granitemoe_family(),
+      granitemoehybrid_family(),
       granitemoeshared_family(),
       lfm2_family(),
       llama_family(),

@@ -110,16 +110,17 @@ void add_layer_of_llama_layout(WeightMap& list, const DecoderConfig& config, std
   const bool before = config.has_norm_before(layer);
   const bool after = config.has_norm_after(layer);
   add_norm(list, before, config, ours + "attention_norm", hf + "input_layernorm");
-  if (config.layer(layer).delta_net) {
-    add.delta_net(list, layer);
-  } else {
+  if (config.layer(layer).has_attention()) {
     add_attention(list, config, ours + "attention.", hf + "self_attn.");
+  } else {
+    add.mixer(list, layer);
   }
   add_norm(list, after, config, ours + "attention_post_norm", hf + "post_attention_layernorm");
   add_norm(list, before && !config.has_shared_norm(), config, ours + "mlp_norm",
            hf + (after ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
   add_norm(list, after, config, ours + "mlp_post_norm", hf + "post_feedforward_layernorm");
   if (config.layer(layer).experts) return add.experts(list, layer);
+  if (add.mlp) return add.mlp(list, layer);
   add_mlp(list, config, ours + "mlp.", hf + "mlp.");
 }
 

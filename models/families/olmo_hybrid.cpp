@@ -110,7 +110,7 @@ std::vector<WeightPiece> modules_of_olmo_hybrid(const DecoderConfig& config) {
   const auto mixer = [&](WeightMap& map, std::int64_t layer) {
     add_delta_net(map, config, layer, kNamesOfOlmoHybrid);
   };
-  return llama_layout_weights(config, AddLayerParts{.delta_net = mixer});
+  return llama_layout_weights(config, AddLayerParts{.mixer = mixer});
 }
 
 bool replace_end(std::string& name, const std::string& end, const std::string& by) {

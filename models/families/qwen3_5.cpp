@@ -75,7 +75,7 @@ std::vector<WeightPiece> map_qwen3_5(const DecoderConfig& config, bool stacked) 
     add_delta_net(map, config, layer,
                   {{"in_proj_qkv", "in_proj_z"}, "in_proj_b", "in_proj_a", "norm", "out_proj"});
   };
-  return llama_layout_weights(config, AddLayerParts{experts, mixer});
+  return llama_layout_weights(config, AddLayerParts{.experts = experts, .mixer = mixer});
 }
 
 std::vector<WeightPiece> weights_of_qwen3_5(const DecoderConfig& config) {

@@ -43,7 +43,7 @@ std::vector<WeightPiece> map_qwen3_next(const DecoderConfig& config, bool stacke
   const auto mixer = [&](WeightMap& map, std::int64_t layer) {
     add_delta_net_by_heads(map, config, layer);
   };
-  return llama_layout_weights(config, AddLayerParts{experts, mixer});
+  return llama_layout_weights(config, AddLayerParts{.experts = experts, .mixer = mixer});
 }
 
 std::vector<WeightPiece> weights_of_qwen3_next(const DecoderConfig& config) {

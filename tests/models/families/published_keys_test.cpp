@@ -184,6 +184,54 @@ TEST(PublishedKeys, OfQwen3NextHaveAttentionInEveryFourthLayer) {
   EXPECT_TRUE(config.experts.shared_gate);
 }
 
+// As LFM2-1.2B's.
+TEST(PublishedKeys, OfLfm2HaveTheWidthOfTheMlpBeforeItsAdjustment) {
+  const nlohmann::json json = nlohmann::json::parse(R"({
+    "architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "block_auto_adjust_ff_dim": true,
+    "block_dim": 2048, "block_ff_dim": 12288, "block_ffn_dim_multiplier": 1.0,
+    "block_mlp_init_scale": 1.0, "block_multiple_of": 256, "block_norm_eps": 1e-05,
+    "block_out_init_scale": 1.0, "block_use_swiglu": true, "block_use_xavier_init": true,
+    "bos_token_id": 1, "conv_L_cache": 3, "conv_bias": false, "conv_dim": 2048,
+    "conv_dim_out": 2048, "conv_use_xavier_init": true, "eos_token_id": 7,
+    "full_attn_idxs": [2, 5, 8, 10, 12, 14], "hidden_size": 2048, "initializer_range": 0.02,
+    "max_position_embeddings": 128000, "norm_eps": 1e-05, "num_attention_heads": 32,
+    "num_heads": 32, "num_hidden_layers": 16, "num_key_value_heads": 8, "pad_token_id": 0,
+    "rope_theta": 1000000.0, "torch_dtype": "bfloat16", "use_cache": true, "use_pos_enc": true,
+    "vocab_size": 65536})");
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_EQ(config.intermediate_size, 8192);
+  EXPECT_TRUE(config.layer(1).short_conv);
+  EXPECT_FALSE(config.layer(2).short_conv);
+  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_EQ(config.short_conv.width, 3);
+}
+
+// As Granite-4.0-H-Micro's, with fewer layers.
+TEST(PublishedKeys, OfGranite4MayHaveNoExperts) {
+  const nlohmann::json json = nlohmann::json::parse(R"({
+    "architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid",
+    "attention_bias": false, "attention_dropout": 0.0, "attention_multiplier": 0.015625,
+    "bos_token_id": 100257, "embedding_multiplier": 12, "eos_token_id": 100257,
+    "hidden_act": "silu", "hidden_size": 2048, "init_method": "mup", "initializer_range": 0.1,
+    "intermediate_size": 8192, "layer_types": ["mamba", "attention", "mamba"],
+    "logits_scaling": 8, "mamba_chunk_size": 256, "mamba_conv_bias": true, "mamba_d_conv": 4,
+    "mamba_d_head": 64, "mamba_d_state": 128, "mamba_expand": 2, "mamba_n_groups": 1,
+    "mamba_n_heads": 64, "mamba_proj_bias": false, "max_position_embeddings": 131072,
+    "normalization_function": "rmsnorm", "num_attention_heads": 32, "num_experts_per_tok": 0,
+    "num_hidden_layers": 3, "num_key_value_heads": 8, "num_local_experts": 0,
+    "output_router_logits": false, "pad_token_id": 100256, "position_embedding_type": "nope",
+    "residual_multiplier": 0.22, "rms_norm_eps": 1e-05, "rope_scaling": null,
+    "rope_theta": 10000, "router_aux_loss_coef": 0.01, "shared_intermediate_size": 8192,
+    "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_cache": true,
+    "vocab_size": 100352, "time_step_limit": [0.0, {"__float__": "Infinity"}]})");
+  const DecoderConfig config = read_and_written(json);
+  EXPECT_EQ(config.experts.num_experts, 0);
+  EXPECT_TRUE(config.layer(0).mamba2);
+  EXPECT_TRUE(config.layer(1).no_rotary);
+  EXPECT_EQ(config.mamba2.conv_channels(), 4352);
+  EXPECT_EQ(config.mamba2.projection_width(), 8512);
+}
+
 nlohmann::json phi35_moe() {
   nlohmann::json json = nlohmann::json::parse(R"({
     "architectures": ["PhiMoEForCausalLM"], "model_type": "phimoe", "attention_bias": true,

@@ -1,0 +1,132 @@
+#include "models/families/mamba2_layout.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "models/families/activation_config.h"
+
+namespace packtrain {
+namespace {
+
+constexpr const char* kLimitKey = "time_step_limit";
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+bool is_mamba_type(std::string_view type) {
+  return type == "mamba" || type == "linear_attention";
+}
+bool is_attention_type(std::string_view type) {
+  return type == "attention" || type == "full_attention";
+}
+
+// hidden_size times mamba_expand, over the heads, where mamba_d_head is "auto" or not set.
+std::int64_t read_mamba_head_dim(ConfigReader& reader, const DecoderConfig& config) {
+  const std::int64_t heads = config.mamba2.num_heads;
+  const std::int64_t width = reader.integer("mamba_expand", 2) * config.hidden_size;
+  if (width % heads != 0) {
+    reader.fail("mamba_n_heads", "is " + std::to_string(heads) + ", want a divisor of " +
+                                     std::to_string(width) + " (mamba_expand times hidden_size)");
+  }
+  if (!reader.has_number("mamba_d_head")) {
+    if (reader.text("mamba_d_head", "auto") != "auto") {
+      reader.fail("mamba_d_head", "must be a number or \"auto\"");
+    }
+    return width / heads;
+  }
+  const std::int64_t dim = reader.integer("mamba_d_head");
+  if (dim * heads != width) {
+    reader.fail("mamba_d_head", "is " + std::to_string(dim) + ", want " +
+                                    std::to_string(width / heads) +
+                                    " (mamba_expand times hidden_size, over mamba_n_heads)");
+  }
+  return dim;
+}
+
+}  // namespace
+
+void read_mamba2(ConfigReader& reader, DecoderConfig& config, const Mamba2Defaults& defaults) {
+  Mamba2Config& mamba = config.mamba2;
+  mamba.num_heads = reader.integer("mamba_n_heads", defaults.num_heads);
+  mamba.num_groups = reader.integer("mamba_n_groups", defaults.num_groups);
+  mamba.state_dim = reader.integer("mamba_d_state", defaults.state_dim);
+  mamba.head_dim = read_mamba_head_dim(reader, config);
+  mamba.conv_width = reader.integer("mamba_d_conv", 4);
+  mamba.conv_bias = reader.boolean("mamba_conv_bias", true);
+  mamba.projection_bias = reader.boolean("mamba_proj_bias", false);
+  mamba.norm_epsilon = config.norm.epsilon;
+  if (reader.has(kLimitKey)) {
+    std::tie(mamba.min_step, mamba.max_step) = reader.range(kLimitKey);
+  }
+  reader.ignore({"mamba_chunk_size", "time_step_min", "time_step_max", "time_step_floor"});
+  if (mamba.num_heads % mamba.num_groups != 0) {
+    reader.fail("mamba_n_groups", "is " + std::to_string(mamba.num_groups) +
+                                      ", want a divisor of the " + std::to_string(mamba.num_heads) +
+                                      " heads (mamba_n_heads)");
+  }
+  if (config.activation.kind != ActivationKind::kSilu) {
+    reader.reject("hidden_act", "is \"" + std::string(activation_name(config.activation.kind)) +
+                                    "\", but the convolution of Mamba-2 has silu");
+  }
+}
+
+void write_mamba2(const DecoderConfig& config, nlohmann::json& json) {
+  const Mamba2Config& mamba = config.mamba2;
+  json["mamba_n_heads"] = mamba.num_heads;
+  json["mamba_n_groups"] = mamba.num_groups;
+  json["mamba_d_state"] = mamba.state_dim;
+  json["mamba_d_head"] = mamba.head_dim;
+  json["mamba_expand"] = mamba.width() / config.hidden_size;
+  json["mamba_d_conv"] = mamba.conv_width;
+  json["mamba_conv_bias"] = mamba.conv_bias;
+  json["mamba_proj_bias"] = mamba.projection_bias;
+  if (mamba.max_step == kNoLimit && mamba.min_step == 0) return;
+  nlohmann::json high = mamba.max_step;
+  if (mamba.max_step == kNoLimit) high = {{"__float__", "Infinity"}};
+  json[kLimitKey] = {mamba.min_step, high};
+}
+
+void read_mamba2_layers(ConfigReader& reader, DecoderConfig& config) {
+  const char* key = reader.has("layer_types") ? "layer_types" : "layers_block_type";
+  if (key[5] == '_') reader.ignore({"layers_block_type"});
+  std::vector<std::string> types = reader.texts(key);
+  if (!reader.has(key)) types.assign(static_cast<std::size_t>(config.num_layers), "mamba");
+  if (std::ssize(types) != config.num_layers) {
+    reader.fail(key, "has " + std::to_string(types.size()) + " layers, want " +
+                         std::to_string(config.num_layers) + " (num_hidden_layers)");
+  }
+  config.layers.resize(types.size());
+  for (std::size_t layer = 0; layer < types.size(); ++layer) {
+    if (!is_mamba_type(types[layer]) && !is_attention_type(types[layer])) {
+      reader.reject(key, "has \"" + types[layer] + "\", want mamba or attention");
+    }
+    config.layers[layer].mamba2 = is_mamba_type(types[layer]);
+  }
+}
+
+void write_mamba2_layers(const DecoderConfig& config, nlohmann::json& json) {
+  json["layer_types"] = nlohmann::json::array();
+  for (const LayerPattern& layer : config.layers) {
+    json["layer_types"].push_back(layer.mamba2 ? "mamba" : "attention");
+  }
+}
+
+void add_mamba2(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                const std::string& theirs) {
+  const std::string ours = "layers." + std::to_string(layer) + ".mamba2.";
+  const Mamba2Config& mamba = config.mamba2;
+  const std::int64_t channels = mamba.conv_channels();
+  map.linear(ours + "zxbcdt", theirs + "in_proj", mamba.projection_width(), config.hidden_size,
+             mamba.projection_bias);
+  map.whole(ours + "conv.weight", theirs + "conv1d.weight", {channels, 1, mamba.conv_width});
+  if (mamba.conv_bias) map.whole(ours + "conv.bias", theirs + "conv1d.bias", {channels});
+  map.whole(ours + "A_log", theirs + "A_log", {mamba.num_heads});
+  map.whole(ours + "D", theirs + "D", {mamba.num_heads});
+  map.whole(ours + "dt_bias", theirs + "dt_bias", {mamba.num_heads});
+  map.norm(ours + "norm", theirs + "norm", mamba.width());
+  map.linear(ours + "output", theirs + "out_proj", config.hidden_size, mamba.width(),
+             mamba.projection_bias);
+}
+
+}  // namespace packtrain

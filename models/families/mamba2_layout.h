@@ -1,0 +1,34 @@
+// Keys of config.json and names of weights that families with Mamba-2's state space model share.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "models/families/config_reader.h"
+#include "models/families/weight_map.h"
+
+namespace packtrain {
+
+// The fallbacks of a family.
+struct Mamba2Defaults {
+  std::int64_t num_heads = 128;
+  std::int64_t num_groups = 1;
+  std::int64_t state_dim = 256;
+};
+
+// Reads the keys mamba_*, and time_step_limit. hidden_size, the activation and the norm must be
+// read. Refuses sizes that do not fit, and another activation than silu.
+void read_mamba2(ConfigReader& reader, DecoderConfig& config, const Mamba2Defaults& defaults);
+void write_mamba2(const DecoderConfig& config, nlohmann::json& json);
+
+// Reads which layers have the state space model from layer_types or its older name
+// layers_block_type. Without either all have it. num_layers must be set.
+void read_mamba2_layers(ConfigReader& reader, DecoderConfig& config);
+void write_mamba2_layers(const DecoderConfig& config, nlohmann::json& json);
+
+// The tensors of a layer's mixer, whose names begin with `theirs` (model.layers.N.mamba.).
+void add_mamba2(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                const std::string& theirs);
+
+}  // namespace packtrain
