@@ -60,6 +60,8 @@ Field integer_or_auto(const char* name, std::optional<std::int64_t>& member, std
                       std::int64_t high);
 // A policy, or one for the first layers and one for the rest (recompute.h). std::nullopt is `auto`.
 Field recompute_or_auto(const char* name, std::optional<RecomputeByLayer>& member);
+// A name of offload_names() or a list of them (offload.h). std::nullopt is `auto`.
+Field offload_or_auto(const char* name, std::optional<Offload>& member);
 // `default`, `gaussian`, `pissa`, `pissa_niter_N` with N from 0 to 1000, or `loftq`.
 Field lora_init(const char* name, LoraInit& member);
 // A number of steps >= 0, `epoch`, or a fraction of the run above 0 and below 1.

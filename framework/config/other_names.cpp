@@ -111,7 +111,8 @@ const OtherName kOtherNames[] = {
      {"gradient_checkpointing", "gradient_checkpointing_*", "activation_checkpointing",
       "activations_checkpoint_*", "recompute_granularity", "recompute_method",
       "enable_activation_checkpointing", "disable_gradient_checkpointing"}},
-    {"memory.offload", {"activation_offloading", "enable_activation_offloading"}},
+    {"memory.offload",
+     {"activation_offloading", "enable_activation_offloading", "offload_optimizer"}},
     {"run.output",
      {"output_dir", "output_path", "out_dir", "save_dir", "save_folder", "run_dir", "log_dir"}},
     {"run.num_epochs", {"num_train_epochs", "epochs", "max_epochs", "train_epochs"}},
@@ -208,9 +209,8 @@ const OtherWay kOtherWays[] = {
       "disable_dropout", "precompute_ref_*"},
      "Not supported: leave the key out; objective.kind and objective.reference say what is "
      "trained."},
-    {{"offload_*", "cpu_offload", "optimizer_offload", "param_offload", "optimizer_in_bwd"},
-     "Not supported: weights and optimizer state stay on the device. memory.offload: activations, "
-     "parallel.zero_stage: 3, memory.recompute: full and optimizer.moments: bf16 save memory."},
+    {{"offload_*", "cpu_offload", "param_offload", "optimizer_in_bwd"},
+     "Not supported: weights stay on the device. memory.offload and zero_stage: 3 save memory."},
     {{"torch_compile", "torch_compile_*", "compile", "compile_*", "torchdynamo", "use_liger_kernel",
       "liger_*", "enable_liger_kernel", "cut_cross_entropy", "fused", "jit_mode_eval", "plugins",
       "overlap_grad_reduce", "overlap_param_gather", "ddp_*", "custom_sharded_layers",

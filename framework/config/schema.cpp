@@ -143,14 +143,14 @@ std::vector<Field> fields_of(MemorySection& s) {
           .in("GiB")
           .means("Maximum memory of a rank, for memory.fit and for "
                  "batch.max_tokens_per_micro_batch `auto`."),
-      choice("memory.offload", s.offload,
-             {{"auto", std::nullopt},
-              {"none", Offload::kNone},
-              {"activations", Offload::kActivations}})
+      offload_or_auto("memory.offload", s.offload)
           .means("What is kept in pinned host memory. `activations`: the inputs of layers from "
                  "forward to backward, copied while other layers compute; with memory.recompute: "
-                 "full little else of a layer is kept. `auto`: activations where nothing fits "
-                 "otherwise (memory.fit), else none. Losses do not change."),
+                 "full little else of a layer is kept. `optimizer`: the state of optimizers and "
+                 "float32 master weights, copied to the GPU and back in each step's update. "
+                 "`[activations, optimizer]`: both. `auto`: the first of these with which a plan "
+                 "fits where nothing fits otherwise (memory.fit), else none. Losses do not "
+                 "change."),
   };
 }
 

@@ -1,5 +1,7 @@
 #include "framework/device/host_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -9,8 +11,8 @@
 #include <system_error>
 #include <vector>
 
-#include "framework/core/error.h"
 #include "framework/core/file.h"
+#include "framework/core/units.h"
 
 namespace packtrain {
 namespace {
@@ -108,6 +110,15 @@ std::int64_t resident_memory_bytes() {
 
 std::int64_t host_available_memory_bytes() {
   return available_memory_bytes(HostMemoryPlaces{});
+}
+
+Error host_memory_error(const std::string& kind, std::size_t bytes) {
+  const auto available = static_cast<std::uint64_t>(host_available_memory_bytes());
+  return {ErrorCategory::kDevice,
+          fmt::format("{}: the system gives no {} bytes ({}); {} are available on this host", kind,
+                      bytes, format_bytes(bytes), format_bytes(available)),
+          "Free memory of the host, raise the limits of its container and of locked memory "
+          "(`ulimit -l`), or use memory.offload: none and checkpoint.asynchronous: false."};
 }
 
 std::int64_t available_memory_bytes(const HostMemoryPlaces& places) {

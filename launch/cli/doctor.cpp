@@ -11,6 +11,7 @@
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
 #include "launch/cli/sources.h"
+#include "launch/doctor/host_copies.h"
 #include "launch/doctor/judgement.h"
 #include "launch/doctor/machine.h"
 #include "launch/doctor/probe_watch.h"
@@ -78,6 +79,7 @@ std::vector<Facts> examine(const Config& config, const DoctorArguments& argument
   }
   look("matrix products", [&] { probe_products(device, trouble, world, facts); });
   look("collectives", [&] { probe_collectives(device, world, facts); });
+  look("copies between host and GPU", [&] { probe_host_copies(device, world, facts); });
   look("versions", [&] {
     find_versions(fmt::format("packtrain {} ({} CUDA)", PACKTRAIN_VERSION, PACKTRAIN_CUDA_BUILT),
                   facts);
@@ -103,7 +105,7 @@ int run_doctor(int argc, char** argv) {
   const int failure = in_world([&](World& world) {
     CLI::App app(
         "Looks at the machines of a job before it starts: versions, GPUs, matrix products, "
-        "collectives, disk, shared folder, stores, clocks, ports and limits, a line each: OK, SLOW "
+        "collectives, copies, disk, shared folder, stores, clocks, ports and limits, a line each: OK, SLOW "
         "(naming who) or BROKEN, and what to do.",
         "packtrain doctor");
     DoctorArguments arguments;

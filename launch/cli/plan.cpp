@@ -207,6 +207,7 @@ PlanReport make_report(const PlanArguments& arguments, Config config) {
   if (arguments.tflops) {
     report.step_time_s = report.survey.step_flops() / (*arguments.tflops * 1e12);
     *report.step_time_s *= 1 + hessian_compute_share(config.optimizer);
+    *report.step_time_s += report.memory.host.state_copy_s;
   }
   if (store->info().groups) report.group_kind = name_of(store->info().groups->kind);
   report.lengths = length_bins(store->lengths());

@@ -29,8 +29,7 @@ void set_fitted(const FittedMemory& chosen, FittedConfig& fitted) {
   fitted.fitted = chosen;
   fitted.config.memory.recompute = chosen.recompute;
   fitted.config.parallel.gather_slots = chosen.gather_slots;
-  fitted.config.memory.offload =
-      chosen.offloads_activations ? Offload::kActivations : Offload::kNone;
+  fitted.config.memory.offload = chosen.offload;
 }
 
 }  // namespace
@@ -50,7 +49,7 @@ FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, cons
                          step_work(config, store, device.ranks.num_ranks)};
     if (const auto choice = fit_memory(input)) {
       const MemorySettings& settings = choice->chosen.settings;
-      set_fitted({settings.recompute, settings.gather_slots, settings.offloads_activations},
+      set_fitted({settings.recompute, settings.gather_slots, settings.offload},
                  fitted);
       fitted.budget.tokens = settings.max_tokens;
       if (config.batch.max_tokens_per_micro_batch) {

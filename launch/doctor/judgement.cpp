@@ -12,12 +12,10 @@
 
 #include "framework/core/math.h"
 #include "launch/doctor/limits.h"
+#include "launch/doctor/rank_findings.h"
 
 namespace packtrain {
 namespace {
-
-using AllFacts = std::vector<Facts>;
-using Condition = std::function<bool(const Facts&)>;
 
 constexpr double kSlowGpu = 0.9;   // of the median GPU's rate
 constexpr double kSlowLink = 0.7;  // of the median host's
@@ -28,63 +26,6 @@ constexpr double kSlowDisk = 0.2;
 constexpr double kMinDiskMbPerS = 5;
 constexpr double kMinDiskMbPerSOfAll = 2000;
 constexpr double kMaxClockSkewS = 1.0;
-constexpr std::size_t kMaxNamed = 4;
-
-std::string place_of(const Facts& facts) {
-  return fmt::format("rank {} on {}", facts.value("rank", 0), facts.value("host", "?"));
-}
-
-// "rank 1 on a, rank 3 on b and 5 more"
-std::string places_of(const AllFacts& ranks) {
-  std::vector<std::string> named;
-  for (const Facts& facts : ranks) {
-    if (named.size() < kMaxNamed) named.push_back(place_of(facts));
-  }
-  std::string text = fmt::format("{}", fmt::join(named, ", "));
-  if (ranks.size() > kMaxNamed) text += fmt::format(" and {} more", ranks.size() - kMaxNamed);
-  return text;
-}
-
-AllFacts those(const AllFacts& all, const Condition& condition) {
-  AllFacts found;
-  std::ranges::copy_if(all, std::back_inserter(found), condition);
-  return found;
-}
-
-// Adds a finding about `ranks`, if there are any.
-void blame(Finding& finding, const AllFacts& ranks, Verdict verdict, const std::string& what,
-           const std::string& advice) {
-  if (ranks.empty()) return;
-  finding.verdict = std::max(finding.verdict, verdict);
-  finding.text += fmt::format("; {}: {}", what, places_of(ranks));
-  finding.advice += fmt::format("{}{}", finding.advice.empty() ? "" : " ", advice);
-}
-
-// As blame(), with the text of each rank under `key`, if it is not empty.
-void blame_complaints(Finding& finding, const AllFacts& all, const char* key,
-                      const std::string& advice) {
-  const AllFacts bad = those(all, [key](const Facts& f) { return !f.value(key, "").empty(); });
-  if (!bad.empty()) blame(finding, bad, Verdict::kBroken, bad.front().value(key, ""), advice);
-}
-
-// Judges a rate of every rank: SLOW names the ranks below `share` of the median, slowest first.
-Finding judge_rate(const AllFacts& all, const char* key, const char* unit, double share,
-                   const char* advice) {
-  std::vector<double> rates;
-  for (const Facts& facts : all) rates.push_back(facts.at(key));
-  const double middle = upper_median(rates);
-  const auto [low, high] = std::ranges::minmax(rates);
-  Finding finding;
-  finding.text = fmt::format("{:.4g} {}", middle, unit);
-  if (all.size() > 1) {
-    finding.text += fmt::format(" (median of {}, {:.4g} to {:.4g})", all.size(), low, high);
-  }
-  AllFacts slow =
-      those(all, [&](const Facts& f) { return f.at(key).get<double>() < share * middle; });
-  std::ranges::sort(slow, {}, [key](const Facts& f) { return f.at(key).get<double>(); });
-  blame(finding, slow, Verdict::kSlow, "slow", advice);
-  return finding;
-}
 
 Finding judge_versions(const AllFacts& all) {
   std::map<std::string, AllFacts> versions;
@@ -166,6 +107,15 @@ Finding judge_collectives(const AllFacts& all) {
                   all.front().value("gather_gb_s", 0.0), all.front().value("reduce_gb_s", 0.0));
   blame_complaints(finding, all, "wrong_collective",
                    "Do not train on these machines: NCCL_DEBUG=INFO tells the path that is taken.");
+  return finding;
+}
+
+Finding judge_host_copies(const AllFacts& all) {
+  Finding finding = judge_rate(all, "both_ways_gb_s", "GB/s each way between host and GPU", kSlowLink,
+                               "`nvidia-smi -q` shows the generation and width of its PCIe link.");
+  finding.text += fmt::format("; alone: to the GPU {:.4g} GB/s, to the host {:.4g} GB/s",
+                              all.front().value("to_device_gb_s", 0.0),
+                              all.front().value("to_host_gb_s", 0.0));
   return finding;
 }
 
@@ -277,6 +227,7 @@ constexpr auto kJudgedChecks = std::to_array<JudgedCheck>({
     {"products", "gemm_tflops", judge_products},
     {"fp8", "fp8_gemm_tflops", judge_fp8_products},
     {"collectives", "host_gather_gb_s", judge_collectives},
+    {"copies", "both_ways_gb_s", judge_host_copies},
     {"disk", "disk_folder", judge_disk},
     {"shared", "view_error", judge_shared_folder},
     {"stores", "stores", judge_stores},

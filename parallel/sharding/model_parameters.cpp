@@ -20,6 +20,10 @@ std::unique_ptr<MatrixExchange> ModelParameters::make_matrix_exchange(
   return std::make_unique<MatrixExchange>(table_, matrices, ranks_, streams_, device_, type);
 }
 
+std::unique_ptr<StateStream> ModelParameters::make_state_stream(std::int64_t slot_bytes) {
+  return std::make_unique<StateStream>(device_, streams_, slot_bytes);
+}
+
 void ModelParameters::weights_changed() {
   streams_.compute->run([this](StreamHandle) {
     const at::NoGradGuard no_grad;
@@ -67,7 +71,11 @@ void ModelParameters::broadcast_first_replica() {
   streams_.compute->run([this, replicas](StreamHandle handle) {
     for (int unit = 0; unit < slots_.num_units; ++unit) {
       for (const at::Tensor& part : storage_.owned().of_unit(unit)) {
-        if (part.numel() > 0) replicas->broadcast(part.data_ptr(), part.nbytes(), 0, handle);
+        const at::NoGradGuard no_grad;
+        for_each_on_device(part, storage_.owned().flat().device, [&](const at::Tensor& on_device) {
+          replicas->broadcast(on_device.data_ptr(), on_device.nbytes(), 0, handle);
+          return true;  // written
+        });
       }
     }
   });

@@ -11,6 +11,7 @@
 #include "parallel/sharding/schedule.h"
 #include "parallel/sharding/shard_ranks.h"
 #include "parallel/sharding/sharding_streams.h"
+#include "parallel/sharding/state_stream.h"
 #include "parallel/sharding/storage.h"
 #include "parallel/sharding/unit_table.h"
 
@@ -28,6 +29,7 @@ class ModelParameters {
     return storage_.owned().optimizer_ranges();
   }
   // The optimizer's state of elements of FlatState (OwnedState::optimizer_state).
+  at::Tensor master(const OptimizerRange& range) const { return storage_.owned().master(range); }
   std::vector<OptimizerTensor> optimizer_state(std::int64_t begin, std::int64_t numel) const {
     return storage_.owned().optimizer_state(begin, numel);
   }
@@ -49,6 +51,10 @@ class ModelParameters {
   // Collective. Sends what the first replica has written through shards(), weights and optimizer
   // state, to all others. So only one replica reads files. Blocks the host.
   void broadcast_first_replica();
+
+  // Streams state that is in host memory (ShardingOptions::offload_state) through the device, in
+  // pieces of at most `slot_bytes`. The model outlives it.
+  std::unique_ptr<StateStream> make_state_stream(std::int64_t slot_bytes);
 
   // Collective. Brings the chosen matrices of ShardedModel::gradient(), or of a buffer like it, to
   // one rank each. `type`: of the elements that ranks send. The model outlives it.

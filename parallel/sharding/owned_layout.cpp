@@ -30,7 +30,7 @@ std::vector<StateRange> state_ranges(const UnitTable& table, int rank) {
 
 }  // namespace
 
-OwnedLayout make_owned_layout(const UnitTable& table) {
+OwnedLayout make_owned_layout(const UnitTable& table, bool offloads_state) {
   OwnedLayout owned;
   std::map<BufferKey, std::size_t> buffer_of;
   for (const Unit& unit : table.units) {
@@ -45,16 +45,24 @@ OwnedLayout make_owned_layout(const UnitTable& table) {
     for (const UnitPart& part : unit.parts) {
       const std::size_t index = buffer_of.at(key_of(part));
       WeightBuffer& buffer = owned.buffers[index];
-      const std::int64_t begin = buffer.is_master() ? owned.trainable_numel : buffer.numel;
+      const bool has_all = buffer.is_master() && !offloads_state;
+      const std::int64_t begin = has_all ? owned.trainable_numel : buffer.numel;
       places.push_back({index, begin, owned.trainable_numel});
       buffer.numel += part.layout.shard_numel;
       if (part.trainable) owned.trainable_numel += part.layout.shard_numel;
     }
   }
   for (WeightBuffer& buffer : owned.buffers) {
-    if (buffer.is_master()) buffer.numel = owned.trainable_numel;
+    if (buffer.is_master() && !offloads_state) buffer.numel = owned.trainable_numel;
   }
   return owned;
+}
+
+std::int64_t offloaded_master_bytes(const OwnedLayout& layout) {
+  const bool is_needed = std::ranges::any_of(layout.buffers, [](const WeightBuffer& buffer) {
+    return buffer.trainable && !buffer.is_master() && buffer.numel > 0;
+  });
+  return is_needed ? layout.trainable_numel * static_cast<std::int64_t>(sizeof(float)) : 0;
 }
 
 std::int64_t most_state_bytes(const UnitTable& table, const std::vector<OptimizerStateSpec>& state,

@@ -17,8 +17,8 @@ struct WeightBuffer {
   ParameterEncoding encoding;
   std::int64_t numel = 0;
 
-  // Trainable float32 weights are the optimizer's master itself. This buffer then has the elements
-  // of all trainable parts.
+  // Trainable float32 weights are the optimizer's master itself. Where the state stays on the
+  // device, this buffer then has the elements of all trainable parts.
   bool is_master() const { return trainable && encoding.type == DataType::kFloat32; }
   std::int64_t size_bytes() const { return encoding.size_bytes(numel); }
 };
@@ -35,7 +35,13 @@ struct OwnedLayout {
   std::int64_t trainable_numel = 0;           // of the optimizer's state
 };
 
-OwnedLayout make_owned_layout(const UnitTable& table);
+// `offloads_state`: as ShardingOptions::offload_state. A buffer that is the master then has its own
+// parts alone.
+OwnedLayout make_owned_layout(const UnitTable& table, bool offloads_state = false);
+
+// Bytes of master weights in host memory, with ShardingOptions::offload_state. Float32 weights stay
+// on the device.
+std::int64_t offloaded_master_bytes(const OwnedLayout& layout);
 
 // Bytes of the optimizer's state of the rank of `num_ranks` that owns most of it.
 std::int64_t most_state_bytes(const UnitTable& table, const std::vector<OptimizerStateSpec>& state,

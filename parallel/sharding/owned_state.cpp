@@ -1,39 +1,65 @@
 #include "parallel/sharding/owned_state.h"
 
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "framework/device/tensor_device.h"
 #include "framework/device/tensor_type.h"
 #include "models/block/encoded_layout.h"
 #include "parallel/sharding/arena.h"
 
 namespace packtrain {
 
-OwnedState::OwnedState(const UnitTable& table, at::Device device, Communicator& gather,
+OwnedState::OwnedState(const UnitTable& table, Device& device, Communicator& gather,
                        const ShardingOptions& options)
     : table_(table),
       rank_(gather.rank()),
-      layout_(make_owned_layout(table)),
+      layout_(make_owned_layout(table, options.offload_state)),
       state_layout_(options.optimizer_state, place_units()) {
+  flat_.device = tensor_device(device);
+  flat_.is_on_host = options.offload_state;
+  flat_.numel = layout_.trainable_numel;
+  allocate_weights(gather);
+  allocate_state(device);
+}
+
+void OwnedState::allocate_weights(Communicator& gather) {
   std::vector<ArenaPart> parts;
   for (const WeightBuffer& buffer : layout_.buffers) {
     parts.push_back({buffer.numel, scalar_type(buffer.encoding.stored_type())});
   }
-  Arena arena = allocate_arena(gather, device, parts);
+  Arena arena = allocate_arena(gather, flat_.device, parts);
   communication_bytes_ = arena.num_bytes;
   flat_.weights = std::move(arena.tensors);
-  const auto float32 = at::TensorOptions().dtype(at::kFloat).device(device);
+}
+
+void OwnedState::allocate_state(Device& device) {
   const auto found = std::ranges::find_if(layout_.buffers, &WeightBuffer::is_master);
-  flat_.master = found != layout_.buffers.end()
-                     ? flat_.weights[static_cast<std::size_t>(found - layout_.buffers.begin())]
-                     : at::zeros({layout_.trainable_numel}, float32);
+  if (flat_.is_on_host) {
+    const std::int64_t bytes = offloaded_master_bytes(layout_);
+    if (bytes > 0) flat_.master = make_state(device, layout_.trainable_numel, at::kFloat);
+  } else if (found != layout_.buffers.end()) {
+    flat_.master = flat_.weights[static_cast<std::size_t>(found - layout_.buffers.begin())];
+  } else {
+    flat_.master = make_state(device, layout_.trainable_numel, at::kFloat);
+  }
   for (std::size_t s = 0; s < state_layout_.specs().size(); ++s) {
     const OptimizerStateSpec& spec = state_layout_.specs()[s];
     flat_.optimizer.push_back(
-        {spec.name, at::zeros({state_layout_.num_values(s)}, float32.dtype(spec.dtype))});
+        {spec.name, make_state(device, state_layout_.num_values(s), spec.dtype)});
   }
+}
+
+at::Tensor OwnedState::make_state(Device& device, std::int64_t numel, at::ScalarType type) {
+  if (!flat_.is_on_host || numel == 0) {
+    return at::zeros({numel}, at::TensorOptions(type).device(flat_.device));
+  }
+  const auto bytes = static_cast<std::size_t>(numel) * at::elementSize(type);
+  host_memory_.push_back(device.allocate_host(bytes));
+  return at::from_blob(host_memory_.back().data, {numel}, at::TensorOptions(type)).zero_();
 }
 
 std::vector<StateRange> OwnedState::place_units() {
@@ -64,7 +90,15 @@ bool OwnedState::is_master(int unit, std::size_t part) const {
   return layout_.buffers[layout_.parts[unit][part].buffer].is_master();
 }
 
+at::Tensor OwnedState::master(const OptimizerRange& range) const {
+  if (layout_.buffers[range.weight_buffer].is_master()) {
+    return flat_.weights[range.weight_buffer].narrow(0, range.weight_begin, range.numel);
+  }
+  return flat_.master.narrow(0, range.begin, range.numel);
+}
+
 at::Tensor OwnedState::master(int unit, std::size_t part) const {
+  if (is_master(unit, part)) return weights(unit, part);
   return flat_.master.narrow(0, part_begin(unit, part),
                              table_.units[unit].parts[part].layout.shard_numel);
 }
@@ -91,10 +125,12 @@ void OwnedState::encode_master() {
 std::vector<at::Tensor> OwnedState::of_unit(int unit) const {
   const std::int64_t begin = trainable_begin_[unit];
   const std::int64_t numel = table_.units[unit].trainable_shard_numel();
-  std::vector<at::Tensor> all = {flat_.master.narrow(0, begin, numel)};
+  std::vector<at::Tensor> all;
+  if (flat_.master.defined()) all.push_back(flat_.master.narrow(0, begin, numel));
   for (const OptimizerTensor& part : optimizer_state(begin, numel)) all.push_back(part.values);
   for (std::size_t part = 0; part < table_.units[unit].parts.size(); ++part) {
-    if (!is_master(unit, part)) all.push_back(weights(unit, part));
+    const bool is_in_master = is_master(unit, part) && !flat_.is_on_host;
+    if (!is_in_master) all.push_back(weights(unit, part));
   }
   return all;
 }
@@ -112,13 +148,17 @@ void OwnedState::add_views(int unit, std::size_t part, std::vector<ShardView>& v
                    .trainable = trainable,
                    .weight = exact.narrow(0, owned.shard_begin, owned.numel),
                    .in_adapter = segment.spec.in_adapter};
+    view.device = flat_.device;
     if (!layout.encoding.is_plain()) {
       view.format = layout.encoding.format;
       view.encoded_ranges = encoded_ranges(segment.spec);
       view.decoded_shape = segment.spec.shape;
     }
     if (trainable) {
-      view.optimizer = optimizer_state(part_begin(unit, part) + owned.shard_begin, owned.numel);
+      view.state_begin = part_begin(unit, part) + owned.shard_begin;
+      view.optimizer = optimizer_state(view.state_begin, owned.numel);
+      view.optimizer_on_host = flat_.is_on_host;
+      view.weight_on_host = flat_.is_on_host && !is_master(unit, part);
     }
     views.push_back(std::move(view));
   }

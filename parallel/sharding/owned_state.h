@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "framework/device/device.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/sharding/optimizer_state.h"
 #include "parallel/sharding/owned_layout.h"
@@ -20,10 +21,15 @@ namespace packtrain {
 // State that this rank owns, trainable units one after another; [n], float32 unless noted. Gaps
 // hold zeros.
 struct FlatState {
+  at::Device device = at::kCPU;  // of the weights, and of the rest unless it is in host memory
+  bool is_on_host = false;       // `optimizer` and `master`: ShardingOptions::offload_state
+  std::int64_t numel = 0;        // n
+  // Undefined where it is in host memory and all trained weights are float32.
   at::Tensor master;
   std::vector<OptimizerTensor> optimizer;  // in the order of ShardingOptions::optimizer_state
   // As encoded, one tensor for each encoding (owned_layout.h), the frozen ones too: the sources of
-  // gathers. Trainable float32 weights are the master itself.
+  // gathers. Trainable float32 weights are the master itself. With the state in host memory they
+  // have no values in `master`.
   std::vector<at::Tensor> weights;
 };
 
@@ -44,12 +50,16 @@ struct OptimizerRange {
 class OwnedState {
  public:
   // Collective over `gather`, which reads the weights.
-  OwnedState(const UnitTable& table, at::Device device, Communicator& gather,
+  // Throws Error(kDevice) where the host has not enough memory for an offloaded state.
+  OwnedState(const UnitTable& table, Device& device, Communicator& gather,
              const ShardingOptions& options);
 
   FlatState& flat() { return flat_; }
   const std::vector<OptimizerRange>& optimizer_ranges() const { return optimizer_ranges_; }
   std::vector<ShardView> shard_views() const;
+  // The float32 master of consecutive elements that have one weight buffer: weights of float32, or
+  // elements of FlatState::master.
+  at::Tensor master(const OptimizerRange& range) const;
   // Views of the optimizer's state for elements of FlatState: what their parameters have of it.
   std::vector<OptimizerTensor> optimizer_state(std::int64_t begin, std::int64_t numel) const {
     return state_layout_.narrow(flat_.optimizer, begin, numel);
@@ -77,6 +87,10 @@ class OwnedState {
 
  private:
   std::vector<StateRange> place_units();
+  void allocate_weights(Communicator& gather);
+  void allocate_state(Device& device);
+  // float32 or another type [numel], zeros, on the device or in host memory.
+  at::Tensor make_state(Device& device, std::int64_t numel, at::ScalarType type);
   bool is_master(int unit, std::size_t part) const;
   at::Tensor master(int unit, std::size_t part) const;
   void add_views(int unit, std::size_t part, std::vector<ShardView>& views) const;
@@ -89,6 +103,7 @@ class OwnedState {
   StateLayout state_layout_;
   std::int64_t communication_bytes_ = 0;
   FlatState flat_;
+  std::vector<HostBuffer> host_memory_;  // of the offloaded state
 };
 
 }  // namespace packtrain

@@ -21,7 +21,7 @@ struct ShardView {
   std::int64_t begin = 0;           // first owned element of the flattened parameter
   std::int64_t numel = 0;           // owned elements
   bool trainable = true;
-  // 1-D views [numel] of flat buffers on the device. `weight` is the exact state of training: the
+  // 1-D views [numel] of flat buffers on the device, or in host memory. `weight` is the exact state of training: the
   // float32 master for trainable parameters, encoded values for frozen ones.
   at::Tensor weight;
   std::vector<OptimizerTensor> optimizer = {};  // as declared; empty for frozen parameters
@@ -30,6 +30,12 @@ struct ShardView {
   std::vector<ElementRange> encoded_ranges = {};
   ParameterEncoding::Format format = ParameterEncoding::Format::kPlain;
   std::vector<std::int64_t> decoded_shape = {};  // of the parameter, if it is encoded
+  // The index of its first element in FlatState and in ShardedModel::gradient(). Frozen: 0.
+  std::int64_t state_begin = 0;
+  // Which tensors an update writes in host memory (ShardingOptions::offload_state).
+  bool weight_on_host = false;
+  bool optimizer_on_host = false;
+  at::Device device = at::kCPU;  // of the model's computation
 };
 
 }  // namespace packtrain

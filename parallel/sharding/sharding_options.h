@@ -22,6 +22,8 @@ struct ShardingOptions {
   bool check_gathers = false;  // compare checksums of gathered weights after each pass
   // Keep the inputs of all blocks but the last two in host memory from forward to backward.
   bool offload_inputs = false;
+  // Keep the optimizer's state and the master of weights that are not float32 in host memory.
+  bool offload_state = false;
   // The compute stream of another model, which outlives this one: their work is in one order. Null:
   // the model has its own.
   Stream* compute = nullptr;

@@ -28,12 +28,12 @@ void set_stored_codes(Parameter& parameter, const ParameterSpec& spec) {
 
 }  // namespace
 
-ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, const Device& device,
+ShardedStorage::ShardedStorage(const UnitTable& table, const SlotTable& slots, Device& device,
                                Communicator& gather, Communicator& reduce,
                                const ShardingOptions& options)
     : table_(table),
       slots_(slots),
-      owned_(table, tensor_device(device), gather, options),
+      owned_(table, device, gather, options),
       scales_(table, tensor_device(device)),
       weight_slots_(allocate_weight_slots(slot_sizes(table, slots), tensor_device(device), gather)),
       gradients_(table, slots, slot_sizes(table, slots), owned_, tensor_device(device), reduce,

@@ -30,7 +30,7 @@ enum class GradientWrite : std::uint8_t {
 class ShardedStorage {
  public:
   // Collective over both communicators.
-  ShardedStorage(const UnitTable& table, const SlotTable& slots, const Device& device,
+  ShardedStorage(const UnitTable& table, const SlotTable& slots, Device& device,
                  Communicator& gather, Communicator& reduce, const ShardingOptions& options);
 
   OwnedState& owned() { return owned_; }

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy
 import pytest
-from runs import assert_bit_equal, losses, steps, take_checkpoint
+from runs import assert_bit_equal, losses, steps, take_checkpoint, weights
 from test_other_launchers import torchrun
 from traces import named, read_trace
 
@@ -54,6 +54,27 @@ def test_the_schedule_changes_no_bit(lab, overrides):
     reference = lab.run("two-gpus-exact", *exact, ranks=2)
     found = lab.run("two-gpus-" + overrides[0].replace("=", "-"), *exact, *overrides, ranks=2)
     assert losses(found) == losses(reference)
+
+
+@pytest.mark.parametrize("ranks, settings", [
+    (1, []), (2, []), (1, ["precision.compute=fp32", "precision.reduce=fp32"]), (2, ["optimizer.moments=bf16"]),
+    (1, ["optimizer.moments=int8"]), (1, ["optimizer.name=muon"]), (2, ["optimizer.name=muon"]),
+    (1, ["optimizer.name=sophia", "optimizer.hessian_every=2"]), (2, ["optimizer.name=lion"]),
+    (2, ["parallel.shard_size=1", "guard.check_replicas_steps=2"]), (2, ["parallel.zero_stage=2"]),
+    (1, ["adapter.kind=lora", "adapter.rank=8"]), (1, ["precision.linear=fp8_tensor"])])
+def test_an_optimizer_state_in_host_memory_changes_no_bit(lab, ranks, settings):
+    exact = [*BF16, "precision.deterministic=true", "run.max_steps=6", "checkpoint.save_steps=3", "checkpoint.keep=5", *settings]
+    name = "-".join(["gpu-state", str(ranks), *settings]).replace("=", "-")
+    kept = lab.run(f"{name}-kept", *exact, ranks=ranks)
+    offloaded = lab.run(f"{name}-offloaded", *exact, "memory.offload=optimizer", ranks=ranks)
+    assert_bit_equal(offloaded, kept)
+    for kind in ("exp_avg", "exp_avg_sq", "exp_avg_codes", "momentum_buffer", "hessian", "lion_exp_avg"):
+        found, wanted = weights(offloaded, kind), weights(kept, kind)
+        assert found.keys() == wanted.keys()
+        assert all((found[parameter] == wanted[parameter]).all() for parameter in wanted), kind
+    take_checkpoint(kept, 3, lab.folder / "runs" / f"{name}-resumed")
+    resumed = lab.run(f"{name}-resumed", *exact, "memory.offload=optimizer", ranks=ranks)
+    assert losses(resumed) == losses(kept)[3:]
 
 
 @pytest.mark.parametrize("dtypes", [BF16, ["precision.compute=bf16", "precision.reduce=fp32"]], ids=["bf16", "fp32"])

@@ -14,6 +14,7 @@
 
 #include "framework/core/error.h"
 #include "framework/device/trace_range.h"
+#include "parallel/sharding/state_stream.h"
 
 namespace packtrain {
 namespace {
@@ -27,7 +28,10 @@ constexpr std::int64_t kNumPositions = std::ssize(kPositionNames);
 at::Tensor sum_of_words(const std::vector<at::Tensor>& tensors, const at::Tensor& zero) {
   at::Tensor sum = zero;
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.numel() > 0) sum = sum.add(tensor.view(at::kLong).sum());
+    for_each_on_device(tensor, zero.device(), [&](const at::Tensor& words) {
+      sum = sum.add(words.view(at::kLong).sum());
+      return false;
+    });
   }
   return sum;
 }
@@ -101,7 +105,7 @@ void ReplicaCheck::take(std::int64_t number, double learning_rate) {
     const at::NoGradGuard no_grad;
     const TraceRange range("compare replicas");
     const at::Tensor zero = at::zeros({}, at::TensorOptions().dtype(at::kLong).device(
-                                              model_.parameters().state().master.device()));
+                                              model_.parameters().state().device));
     std::vector<at::Tensor> parts = {
         zero.add(number), zero.add(std::bit_cast<std::int64_t>(learning_rate)), zero.add(seed_)};
     for (const ReplicatedState& state : state_) parts.push_back(sum_of_words(state.tensors, zero));

@@ -79,6 +79,13 @@ void CheckpointSaver::save(std::int64_t steps_done, bool is_last) {
   guards_.watchdog.enter(RunPhase::kStep, steps_done + 1);
 }
 
+void CheckpointSaver::before_update(std::int64_t number) {
+  const bool waits = writer_.reads_state();
+  if (waits) guards_.watchdog.enter(RunPhase::kCheckpoint, number);
+  writer_.before_update();
+  if (waits) guards_.watchdog.enter(RunPhase::kStep, number);
+}
+
 void CheckpointSaver::save_now(std::int64_t steps_done) {
   set_log_position(steps_done, "checkpoint");
   guards_.watchdog.enter(RunPhase::kCheckpoint, steps_done);

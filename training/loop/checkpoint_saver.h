@@ -28,6 +28,8 @@ class CheckpointSaver {
   bool is_due(std::int64_t steps_done) const;
   // The functions below are collective. The last save of a run is complete when save() returns.
   void save(std::int64_t steps_done, bool is_last);
+  // RunSaver::before_update() of step `number`, within guard.checkpoint_timeout_s.
+  void before_update(std::int64_t number);
   // Returns when a complete checkpoint of these steps exists.
   void save_now(std::int64_t steps_done);
   // Keeps the weights that were just evaluated, if they are the best or end the run early. Adds

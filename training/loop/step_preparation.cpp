@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "framework/config/objective_settings.h"
+#include "framework/config/offload.h"
 #include "framework/core/error.h"
 #include "models/estimates/flops.h"
 #include "models/ops/experts/grouped_matmul.h"
 #include "models/ops/linear/lora_cuda.h"
 #include "training/plan/cost_measurement.h"
 #include "training/setup/model_source.h"
-#include "training/setup/recompute_policies.h"
 #include "training/steps/rehearsal.h"
 #include "training/steps/step_details.h"
 #include "training/steps/step_graphs.h"
@@ -98,7 +98,7 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
   const bool possible =
       device.kind() == DeviceKind::kCuda && world.size() == 1 &&
       all_attention_is(AttentionBackend::kCudnn, decoder, config.precision.compute, device) &&
-      graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) && !offloads(config.memory) &&
+      graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) && !offloads_activations(config.memory.offload) &&
       !config.metrics.example_losses && !trains_groups(config.objective) &&
       !StepDetails(*inputs.stores.all, decoder).by_source() && !slices_rows(decoder) &&
       config.run.trace_steps == 0;
@@ -107,7 +107,7 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
                 "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "
                 "(bf16, not deterministic), on Hopper where the model has experts, one source of "
                 "data, objective.kind: next_token, without a gated delta rule, dropout of several "
-                "adapters, memory.offload, metrics.example_losses and run.trace_steps",
+                "adapters, memory.offload: activations, metrics.example_losses and run.trace_steps",
                 "Set run.cuda_graphs to auto, or change what is in the way.");
   }
   return possible;

@@ -112,7 +112,7 @@ void Trainer::train_step(std::int64_t step) {
   executor_.compute(launched, reporter_.loss_log());
   guards_.faults.before_update(number, model);
   replicas_.begin(number, launched.learning_rates.front());
-  saver_.writer().before_update();
+  saver_.before_update(number);
   StepRequests requests = guards_.requests.poll();
   requests.out_of_memory = recovery_.is_discarding();
   executor_.update(launched, requests, step_guards_.bounds(number));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "framework/device/tensor_type.h"
 #include "training/optimizers/moment_update.h"
@@ -23,6 +24,12 @@ class Muon final : public Optimizer {
   const char* name() const override { return "Muon"; }
   std::vector<OptimizerStateSpec> state() const override {
     return {{.name = kMomentumBuffer, .dtype = moments_}};
+  }
+  StateUse master_use(UpdatePass pass) const override {
+    return pass == UpdatePass::kUpdate ? StateUse::kReadAndWrite : StateUse::kNone;
+  }
+  StateUse state_use(UpdatePass pass, std::size_t /*tensor*/) const override {
+    return pass == UpdatePass::kPrepare ? StateUse::kReadAndWrite : StateUse::kNone;
   }
   bool orthogonalises() const override { return true; }
   void prepare(const ShardPart& part, std::span<const ShardRange> ranges,

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,12 +58,22 @@ struct HessianOptions {
   at::Tensor skip;        // as in UpdateOptions
 };
 
+// The passes over a part: prepare(), update() and update_hessian().
+enum class UpdatePass { kPrepare, kUpdate, kHessian };
+// What a pass does with a tensor. What is not used need not be copied (memory.offload: optimizer).
+enum class StateUse { kNone, kRead, kReadAndWrite };
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   virtual const char* name() const = 0;  // for traces
   virtual std::vector<OptimizerStateSpec> state() const = 0;
+  virtual StateUse master_use(UpdatePass /*pass*/) const { return StateUse::kReadAndWrite; }
+  // `tensor`: its index in state().
+  virtual StateUse state_use(UpdatePass /*pass*/, std::size_t /*tensor*/) const {
+    return StateUse::kReadAndWrite;
+  }
   // True if update() needs whole matrices, which ranks exchange between prepare() and update().
   virtual bool orthogonalises() const { return false; }
   // Replaces the gradient by what is to be orthogonalised, and updates the state. update() then

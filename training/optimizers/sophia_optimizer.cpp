@@ -1,4 +1,6 @@
 // Sophia as an optimizer of the table.
+#include <cstddef>
+
 #include "framework/device/tensor_type.h"
 #include "training/optimizers/sophia.h"
 
@@ -27,6 +29,17 @@ class Sophia final : public Optimizer {
     SophiaTensors tensors = tensors_of(part);
     tensors.num_unclipped = update.num_unclipped;
     sophia(tensors, ranges, options, update.clip_factor, update.skip);
+  }
+
+  StateUse master_use(UpdatePass pass) const override {
+    return pass == UpdatePass::kUpdate ? StateUse::kReadAndWrite : StateUse::kNone;
+  }
+  StateUse state_use(UpdatePass pass, std::size_t tensor) const override {
+    const bool is_hessian = tensor == 1;
+    if (pass == UpdatePass::kHessian) {
+      return is_hessian ? StateUse::kReadAndWrite : StateUse::kNone;
+    }
+    return is_hessian ? StateUse::kRead : StateUse::kReadAndWrite;
   }
 
   bool has_hessian() const override { return true; }

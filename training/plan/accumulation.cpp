@@ -7,7 +7,6 @@
 #include "training/plan/gather_slots.h"
 #include "training/plan/memory_fit.h"
 #include "training/plan/token_budget.h"
-#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -73,7 +72,7 @@ AccumulationChoice faster(const AccumulationInput& input, const MemorySettings& 
                          times.busy_seconds(of_local) < before.busy_seconds(of_shard);
   if (!is_faster) return {Accumulate::kShard, input.fitted};
   return {Accumulate::kLocal,
-          FittedMemory{of_local.recompute, of_local.gather_slots, of_local.offloads_activations},
+          FittedMemory{of_local.recompute, of_local.gather_slots, of_local.offload},
           choice_text(*found, local.limit)};
 }
 
@@ -84,10 +83,10 @@ AccumulationChoice within(const AccumulationInput& input, double num_micro_batch
   const FitInput local = fit_input(input, Accumulate::kLocal, num_micro_batches, ranks, limit);
   const MemorySection& memory = input.config.memory;
   MemorySettings settings{memory.recompute.value_or(Recompute::kNone), slots, input.max_tokens,
-                          offloads(memory)};
+                          memory.offload.value_or(Offload::kNone)};
   if (input.fitted) {
     settings = {input.fitted->recompute, input.fitted->gather_slots, input.max_tokens,
-                input.fitted->offloads_activations};
+                input.fitted->offload};
     if (!input.kept) return faster(input, settings, shard, local);
   }
   const auto share = static_cast<std::int64_t>(kSlotShare * static_cast<double>(limit.bytes));

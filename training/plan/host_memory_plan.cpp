@@ -9,6 +9,7 @@
 #include "framework/core/units.h"
 #include "samplers/order.h"
 #include "samplers/plan.h"
+#include "training/plan/step_time_model.h"
 
 namespace packtrain {
 namespace {
@@ -31,13 +32,17 @@ void add(std::vector<MemoryEntry>& entries, const char* name, std::int64_t bytes
   if (bytes > 0) entries.push_back({name, bytes, std::move(what)});
 }
 
-std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
-  const auto found = std::ranges::find(plan.allocated, name, &MemoryEntry::name);
-  return found == plan.allocated.end() ? 0 : found->bytes;
+std::int64_t bytes_named(const std::vector<MemoryEntry>& entries, std::string_view name) {
+  const auto found = std::ranges::find(entries, name, &MemoryEntry::name);
+  return found == entries.end() ? 0 : found->bytes;
 }
 
-// Of the part that a rank owns.
-std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
+std::int64_t bytes_named(const MemoryPlan& plan, std::string_view name) {
+  return bytes_named(plan.allocated, name);
+}
+
+// Of the part that a rank owns, on the device.
+std::int64_t saved_device_bytes(const Config& config, const MemoryPlan& device) {
   // The model under an adapter is not saved.
   const std::int64_t frozen = trains_adapter(config)
                                   ? 0
@@ -48,15 +53,24 @@ std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
   return config.checkpoint.weights_only ? weights : weights + bytes_named(device, "moments");
 }
 
-// Initial values of an adapter of PiSSA, by which every checkpoint is larger.
-std::int64_t initial_value_bytes(const Config& config, const MemoryPlan& device) {
-  return config.adapter.init.is_pissa() ? bytes_named(device, "master weights") : 0;
+std::int64_t saved_bytes(const Config& config, const MemoryPlan& device) {
+  const std::vector<MemoryEntry>& host = device.offloaded_state;
+  const std::int64_t moments = config.checkpoint.weights_only ? 0 : bytes_named(host, "moments");
+  return saved_device_bytes(config, device) + bytes_named(host, "master weights") + moments;
 }
 
-// Source of an asynchronous checkpoint (saving/state_snapshot.h).
+// Initial values of an adapter of PiSSA, by which every checkpoint is larger.
+std::int64_t initial_value_bytes(const Config& config, const MemoryPlan& device) {
+  if (!config.adapter.init.is_pissa()) return 0;
+  return bytes_named(device, "master weights") +
+         bytes_named(device.offloaded_state, "master weights");
+}
+
+// Source of an asynchronous checkpoint (saving/state_snapshot.h). State in host memory is not
+// copied.
 std::int64_t snapshot_bytes(const Config& config, const MemoryPlan& device) {
   if (!config.checkpoint.asynchronous || config.checkpoint.save_steps.is_never()) return 0;
-  return saved_bytes(config, device);
+  return saved_device_bytes(config, device);
 }
 
 std::int64_t order_bytes(const Config& config, std::int64_t num_examples) {
@@ -87,6 +101,13 @@ HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, 
   add(entries, "training", on_cpu ? device.total() : 0, "the rank's memory above");
   add(entries, "activations", device.offloaded_bytes,
       "inputs of layers, until their backward, pinned");
+  if (!on_cpu) {
+    plan.state_copy_s =
+        static_cast<double>(sum_bytes(device.offloaded_state)) / kHostCopyBytesPerSecond;
+  }
+  for (const MemoryEntry& entry : device.offloaded_state) {
+    add(entries, entry.name.c_str(), entry.bytes, entry.what + ", pinned");
+  }
   add(entries, "snapshot of the state", snapshot_bytes(config, device),
       "copied to be saved beside the steps");
   add(entries, "initial values of the adapter", initial_value_bytes(config, device),
@@ -132,6 +153,13 @@ std::string host_memory_table(const HostMemoryPlan& plan) {
   for (const MemoryEntry& entry : plan.of_rank) line(entry.name, entry.bytes, entry.what);
   line("a rank", plan.rank_bytes(), "");
   for (const MemoryEntry& entry : plan.of_host) line(entry.name, entry.bytes, entry.what);
+  if (plan.state_copy_s > 0) {
+    table += fmt::format("  {:<52}{:>13}  {}\n", "copies of the optimizer's state",
+                         fmt::format("{:.3f} s", plan.state_copy_s),
+                         fmt::format("more for each step, at {:.0f} GB/s each way (assumed; "
+                                     "`packtrain doctor` measures it)",
+                                     kHostCopyBytesPerSecond / 1e9));
+  }
   line("a host", plan.host_bytes(),
        fmt::format("{} rank{}{}", plan.ranks_per_host, plan.ranks_per_host == 1 ? "" : "s",
                    plan.counts_examples ? "" : "; examples not counted: the stores are not here"));

@@ -23,6 +23,8 @@ struct HostMemoryPlan {
   std::vector<MemoryEntry> of_host;  // once a host: mapped files that its ranks share
   int ranks_per_host = 1;
   bool counts_examples = false;  // whether their number was known
+  // Seconds a step of copies of the optimizer's state, each way, on a GPU; 0: none is offloaded.
+  double state_copy_s = 0;
 
   std::int64_t rank_bytes() const;
   std::int64_t host_bytes() const;  // all ranks and what they share

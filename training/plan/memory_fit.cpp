@@ -12,7 +12,6 @@
 #include "training/plan/gather_slots.h"
 #include "training/plan/token_budget.h"
 #include "training/setup/adaptive_recompute.h"
-#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -46,7 +45,7 @@ class Fitter {
   }
 
   FitCandidate candidate(MemorySettings settings) {
-    settings.offloads_activations = offloads(input_.config.memory);
+    settings.offload = input_.config.memory.offload.value_or(Offload::kNone);
     return {settings, plan(settings).total(), time_.seconds(of_mean_rows(settings))};
   }
 
@@ -213,22 +212,21 @@ class Fitter {
 // The input with each value that memory.offload may have, in the order of preference.
 std::vector<FitInput> offload_choices(const FitInput& input) {
   if (input.config.memory.offload) return {input};
-  std::vector<FitInput> choices(2, input);
-  choices[0].config.memory.offload = Offload::kNone;
-  choices[1].config.memory.offload = Offload::kActivations;
+  std::vector<FitInput> choices;
+  for (const Offload offload : {Offload::kNone, Offload::kActivations, Offload::kOptimizer,
+                                Offload::kActivationsAndOptimizer}) {
+    choices.push_back(input);
+    choices.back().config.memory.offload = offload;
+  }
   return choices;
 }
 
 bool fits_on_host(const FitInput& input, const MemorySettings& settings) {
-  return !settings.offloads_activations || !input.limit.host_bytes ||
-         plan_with(input, settings).offloaded_bytes <= *input.limit.host_bytes;
+  return settings.offload == Offload::kNone || !input.limit.host_bytes ||
+         plan_with(input, settings).on_host_bytes() <= *input.limit.host_bytes;
 }
 
 }  // namespace
-
-Offload offload_of(const MemorySettings& settings) {
-  return settings.offloads_activations ? Offload::kActivations : Offload::kNone;
-}
 
 bool chooses_memory(const MemorySection& memory, DeviceKind device) {
   return memory.fit != MemoryFit::kOff &&
@@ -237,7 +235,7 @@ bool chooses_memory(const MemorySection& memory, DeviceKind device) {
 
 MemoryPlan plan_with(const FitInput& input, const MemorySettings& settings) {
   FitInput with = input;
-  with.config.memory.offload = offload_of(settings);
+  with.config.memory.offload = settings.offload;
   return Fitter(with, input.limit.bytes).plan(settings);
 }
 
@@ -287,9 +285,12 @@ std::optional<MemoryChoice> fit_memory(const FitInput& input) {
 
 FitCandidate least_memory(const FitInput& input) {
   const std::vector<FitInput> choices = offload_choices(input);
-  const FitCandidate least = Fitter(choices.back(), input.limit.bytes).least();
-  if (choices.size() == 1 || fits_on_host(input, least.settings)) return least;
-  return Fitter(choices.front(), input.limit.bytes).least();
+  std::vector<FitCandidate> candidates;
+  for (const FitInput& choice : choices) {
+    const FitCandidate least = Fitter(choice, input.limit.bytes).least();
+    if (candidates.empty() || fits_on_host(input, least.settings)) candidates.push_back(least);
+  }
+  return *std::ranges::min_element(candidates, {}, &FitCandidate::bytes);
 }
 
 }  // namespace packtrain

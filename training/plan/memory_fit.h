@@ -35,9 +35,6 @@ struct MemoryChoice {
   std::optional<FitCandidate> next;  // the fastest of the others that fit
 };
 
-// The value of memory.offload.
-Offload offload_of(const MemorySettings& settings);
-
 // Whether memory.fit chooses anything. On CPUs only with memory.limit_gib: free memory of a host
 // varies, and so would the choice.
 bool chooses_memory(const MemorySection& memory, DeviceKind device);
@@ -62,8 +59,9 @@ std::vector<std::int64_t> token_choices(const Config& config, int num_ranks);
 std::vector<FitCandidate> fit_candidates(const FitInput& input);
 
 // The first two candidates. What the limit reserves is used only when nothing fits without it.
-// Activations are offloaded, where memory.offload is `auto`, only when nothing fits otherwise and
-// limit.host_bytes holds them.
+// Where memory.offload is `auto`, activations are offloaded only when nothing fits otherwise, the
+// optimizer's state only when nothing fits with that, and both last. limit.host_bytes must hold
+// them.
 std::optional<MemoryChoice> fit_memory(const FitInput& input);
 
 // The choice that needs least memory.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "framework/config/offload.h"
 #include "framework/config/recompute.h"
 #include "framework/core/units.h"
 #include "training/plan/memory_fit.h"
@@ -10,7 +11,8 @@ std::string settings_text(const MemorySettings& settings) {
   return fmt::format(
       "memory.recompute={} parallel.gather_slots={} batch.max_tokens_per_micro_batch={}{}",
       recompute_text(settings.recompute), settings.gather_slots, settings.max_tokens,
-      settings.offloads_activations ? " memory.offload=activations" : "");
+      settings.offload == Offload::kNone ? ""
+                                         : " memory.offload=" + offload_text(settings.offload));
 }
 
 std::string choice_text(const MemoryChoice& choice, const MemoryLimit& limit) {

@@ -8,6 +8,7 @@
 
 #include "framework/config/load.h"
 #include "framework/config/objective_settings.h"
+#include "framework/config/offload.h"
 #include "framework/core/units.h"
 #include "models/decoder/decoder.h"
 #include "models/ops/matmul/matmul.h"
@@ -131,7 +132,7 @@ void MemoryPlanner::find_sizes() {
   const SlotTable slots =
       make_slot_table(table, {config_.parallel.zero_stage, sharding_options(config_).gather_slots,
                               config_.parallel.resident_embeddings, ranks_.shard_size});
-  const OwnedLayout owned = make_owned_layout(table);
+  const OwnedLayout owned = make_owned_layout(table, offloads_optimizer(config_.memory.offload));
   sizes_.trainable = owned.trainable_numel;
   state_specs_ = sharding_options(config_).optimizer_state;
   sizes_.state_bytes = most_state_bytes(table, state_specs_, ranks_.shard_size);
@@ -143,6 +144,7 @@ void MemoryPlanner::find_sizes() {
     std::int64_t& frozen = is_encoded ? sizes_.encoded_bytes : sizes_.frozen_bytes;
     (buffer.trainable ? sizes_.weight_bytes : frozen) += buffer.size_bytes();
   }
+  if (offloads_optimizer(config_.memory.offload)) find_offloaded_sizes(table, owned);
   for (const Unit& unit : table.units) sizes_.local_sums += unit.trainable_numel();
   sizes_.decoded_weight = largest_encoded_numel(table);
   const SlotSizes of_slots = slot_sizes(table, slots);
@@ -171,13 +173,13 @@ MemoryPlan MemoryPlanner::plan(const MemoryLoad& load) const {
 void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) const {
   const Precision compute = config_.precision.compute;
   auto& entries = plan.allocated;
-  add(entries, "master weights", sizes_.trainable * kFloatBytes, "float32, owned");
+  add_masters(plan);
   add(entries, "weights", sizes_.weight_bytes, fmt::format("{}, owned", name_of(compute)));
   add(entries, "frozen weights", sizes_.frozen_bytes, fmt::format("{}, owned", name_of(compute)));
   const bool is_nf4 = config_.model.base == BaseStorage::kNf4;
   add(entries, is_nf4 ? "frozen weights, nf4" : "frozen weights, fp8", sizes_.encoded_bytes,
       is_nf4 ? "4 bits and scales, owned" : "8 bits and a scale, owned");
-  add(entries, "moments", sizes_.state_bytes, moments_text());
+  add_moments(plan);
   add(entries, "matrices", sizes_.matrices.buffers, "Muon's, of units that ranks exchange");
   // Sharded gradients have memory for a float32 sum from the start, unless they are reduced once.
   const bool wide = is_sharded() ? !sums_locally() : several_micro_batches;

@@ -15,6 +15,7 @@
 #include "models/estimates/memory_peaks.h"
 #include "models/layers/decoder_config.h"
 #include "parallel/sharding/optimizer_state.h"
+#include "parallel/sharding/owned_layout.h"
 #include "training/plan/matrix_memory.h"
 
 namespace packtrain {
@@ -36,12 +37,15 @@ struct MemoryPlan {
   std::vector<SavedActivation> layer_values;  // saved by one layer from forward to backward
   std::int64_t shared_bytes = 0;     // of `allocated`: shrinks when more ranks share one copy
   std::int64_t offloaded_bytes = 0;  // activations that are kept in host memory
+  std::vector<MemoryEntry> offloaded_state;  // of the optimizer: pinned host memory
   std::int64_t num_keys = 0;         // of attention; 0: no prefix is shared
   std::string keys_basis;            // where that number is from, for people
 
   std::int64_t allocated_bytes() const;
   std::int64_t outside_bytes() const;
   std::int64_t total() const { return allocated_bytes() + outside_bytes(); }
+  // Pinned host memory, of activations and of the optimizer's state.
+  std::int64_t on_host_bytes() const { return offloaded_bytes + sum_bytes(offloaded_state); }
 };
 
 struct MemoryRanks {
@@ -98,10 +102,18 @@ class MemoryPlanner {
     std::int64_t local_sums = 0;         // several ranks: one element for each of a gradient
     std::int64_t reduce_output = 0;
     std::int64_t state_bytes = 0;  // owned: the optimizer's state, of the rank with most
+    // With the optimizer's state in host memory: float32 weights, the other masters, and slots of
+    // the copies.
+    std::int64_t float32_weights = 0;
+    std::int64_t offloaded_masters = 0;
+    std::int64_t state_slots = 0;
     MatrixMemory matrices;         // of the rank with most
   };
 
   void find_sizes();
+  void find_offloaded_sizes(const UnitTable& table, const OwnedLayout& owned);
+  void add_masters(MemoryPlan& plan) const;
+  void add_moments(MemoryPlan& plan) const;
   void find_reference();
   void add_state(bool several_micro_batches, MemoryPlan& plan) const;
   void add_slots(MemoryPlan& plan) const;

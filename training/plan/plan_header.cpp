@@ -8,6 +8,7 @@
 
 #include "framework/config/load.h"
 #include "framework/config/objective_settings.h"
+#include "framework/config/offload.h"
 #include "framework/config/recompute.h"
 #include "framework/core/error.h"
 #include "samplers/plan_file/plan_file.h"
@@ -19,7 +20,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMeasured = "measured";
 constexpr const char* kFlops = "flops";
-constexpr const char* kActivations = "activations";
 constexpr const char* kLocal = "local";
 constexpr const char* kData = "data.train";
 constexpr const char* kContents =
@@ -44,7 +44,8 @@ Json to_json(const PlanEntry& entry) {
   if (entry.fitted) {
     json["memory_fit"] = {{"recompute", recompute_text(entry.fitted->recompute)},
                           {"gather_slots", entry.fitted->gather_slots}};
-    if (entry.fitted->offloads_activations) json["memory_fit"]["offload"] = kActivations;
+    const Offload offload = entry.fitted->offload;
+    if (offload != Offload::kNone) json["memory_fit"]["offload"] = offload_text(offload);
   }
   return json;
 }
@@ -61,9 +62,9 @@ std::optional<FittedMemory> fitted_from(const Json& entry) {
   const int gather_slots = json.at("gather_slots").get<int>();
   require(recompute.has_value(), "memory_fit.recompute is no value of memory.recompute");
   require(gather_slots >= 1, "memory_fit.gather_slots is below 1");
-  const std::string offload = json.value("offload", "");  // most have none
-  require(offload.empty() || offload == kActivations, "memory_fit.offload is not activations");
-  return FittedMemory{*recompute, gather_slots, !offload.empty()};
+  const auto offload = parse_offload(json.value("offload", "none"));  // most have none
+  require(offload.has_value(), "memory_fit.offload is no value of memory.offload");
+  return FittedMemory{*recompute, gather_slots, *offload};
 }
 
 PlanEntry entry_from(const Json& json) {

@@ -19,7 +19,7 @@ namespace packtrain {
 struct FittedMemory {
   RecomputeByLayer recompute;
   int gather_slots = 0;
-  bool offloads_activations = false;
+  Offload offload = Offload::kNone;
 
   friend bool operator==(const FittedMemory&, const FittedMemory&) = default;
 };

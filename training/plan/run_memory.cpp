@@ -12,7 +12,6 @@
 #include "training/plan/near_configurations.h"
 #include "training/plan/run_plan.h"
 #include "training/plan/token_budget.h"
-#include "training/setup/recompute_policies.h"
 
 namespace packtrain {
 namespace {
@@ -56,8 +55,7 @@ std::optional<MemorySettings> kept_settings(const FitInput& input, const PlanEnt
   const bool may_stay = !tokens || (*tokens >= kept.max_tokens &&
                                     token_choices(config, input.ranks.num_ranks).size() > 1);
   if (!may_stay) kept.max_tokens = *tokens;
-  kept.offloads_activations =
-      config.memory.offload ? offloads(config.memory) : newest->fitted->offloads_activations;
+  kept.offload = config.memory.offload.value_or(newest->fitted->offload);
   return kept;
 }
 
@@ -69,7 +67,7 @@ void check_agreed(const MemorySettings& settings, World& world) {
                                settings.recompute.num_rows,
                                static_cast<std::int64_t>(settings.recompute.first),
                                static_cast<std::int64_t>(settings.recompute.rest),
-                               settings.offloads_activations ? 1 : 0};
+                               static_cast<std::int64_t>(settings.offload)};
   constexpr std::size_t kCount = std::size(mine);
   std::int64_t most[2 * kCount];
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -130,7 +128,7 @@ RunMemory choose_run_memory(const Config& config, const DecoderConfig& decoder,
   const MemorySettings settings = choose(input, resumed, world);
   check_agreed(settings, world);
   return {settings.max_tokens,
-          FittedMemory{settings.recompute, settings.gather_slots, settings.offloads_activations}};
+          FittedMemory{settings.recompute, settings.gather_slots, settings.offload}};
 }
 
 }  // namespace packtrain

@@ -225,8 +225,7 @@ Config RunPlan::resolve(Config config) const {
   if (entry.lowered_from > 0 && recompute) recompute->num_rows = 0;
   if (!entry.fitted) return config;
   config.parallel.gather_slots = entry.fitted->gather_slots;
-  config.memory.offload =
-      entry.fitted->offloads_activations ? Offload::kActivations : Offload::kNone;
+  config.memory.offload = entry.fitted->offload;
   if (config.batch.max_tokens_per_micro_batch) {
     config.batch.max_tokens_per_micro_batch = entry.first_budget();
   }

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/config/offload.h"
 #include "models/block/encoded_layout.h"
 #include "models/decoder/decoder.h"
 #include "models/decoder/head_block.h"
 #include "models/estimates/layer_tapes.h"
 #include "models/estimates/saved_activations.h"
+#include "training/optimizers/parameter_groups.h"
 #include "training/setup/model_source.h"
 #include "training/setup/run_device.h"
 
@@ -19,10 +21,11 @@ struct DeviceRates {
   double wide_flops;           // a second, of float32 products
   double memory_bytes;         // a second
   double communication_bytes;  // a second, to and from a rank
+  double host_copy_bytes;      // a second in each direction
 };
 
-constexpr DeviceRates kGpu = {6.0e14, 5.0e13, 2.5e12, 1.5e11};
-constexpr DeviceRates kCpu = {1.0e11, 1.0e11, 2.0e10, 2.0e9};
+constexpr DeviceRates kGpu = {6.0e14, 5.0e13, 2.5e12, 1.5e11, kHostCopyBytesPerSecond};
+constexpr DeviceRates kCpu = {1.0e11, 1.0e11, 2.0e10, 2.0e9, 1.0e10};
 // Products of 8-bit floats with their casts are 1.53 to 1.77 times as fast. That is for layers of
 // 8B parameters and 16,384 tokens on an H100 (docs/performance.md). CPUs compute in float32.
 constexpr double kFp8Speedup = 1.6;
@@ -105,6 +108,11 @@ StepTimeModel::StepTimeModel(const Config& config, const DecoderConfig& decoder,
   head_flops_ = token_flops(head_shapes(decoder, one_row), 0, on_gpu_).of_step;
   const int shard_size = ranks.shard_size > 0 ? ranks.shard_size : ranks.num_ranks;
   if (shard_size > 1) add_communication(config, decoder, shard_size);
+  const auto state = ParameterGroups(config.optimizer).state();
+  const double of_block = static_cast<double>(state_bytes(state, kStateBlock));
+  const double master = is_narrow_ ? sizeof(float) : 0;
+  state_bytes_ = static_cast<double>(num_trained_parameters(decoder)) / shard_size *
+                 (master + of_block / kStateBlock);
 }
 
 void StepTimeModel::add_communication(const Config& config, const DecoderConfig& decoder,
@@ -153,7 +161,12 @@ double StepTimeModel::seconds(const MemorySettings& settings) const {
   const double last = std::max(compute, communication_seconds(settings.gather_slots, true));
   const double other =
       std::max(compute, communication_seconds(settings.gather_slots, !reduces_once_));
-  return last + (count - 1) * other;
+  return last + (count - 1) * other + state_copy_seconds(settings);
+}
+
+double StepTimeModel::state_copy_seconds(const MemorySettings& settings) const {
+  if (!offloads_optimizer(settings.offload)) return 0;
+  return state_bytes_ / (on_gpu_ ? kGpu : kCpu).host_copy_bytes;
 }
 
 double StepTimeModel::num_micro_batches(const MemorySettings& settings) const {
@@ -171,7 +184,7 @@ double StepTimeModel::reduction_seconds(const MemorySettings& settings) const {
 double StepTimeModel::busy_seconds(const MemorySettings& settings) const {
   const double count = num_micro_batches(settings);
   return count * compute_seconds(settings.recompute, work_.num_tokens / count) +
-         reduction_seconds(settings);
+         reduction_seconds(settings) + state_copy_seconds(settings);
 }
 
 }  // namespace packtrain

@@ -18,10 +18,14 @@ struct MemorySettings {
   RecomputeByLayer recompute;
   int gather_slots = 0;
   std::int64_t max_tokens = 0;  // of a micro-batch
-  bool offloads_activations = false;
+  Offload offload = Offload::kNone;
 
   friend bool operator==(const MemorySettings&, const MemorySettings&) = default;
 };
+
+// Bytes a second in each direction between a GPU and pinned host memory, while both directions copy.
+// `packtrain doctor` measures it.
+inline constexpr double kHostCopyBytesPerSecond = 4.5e10;
 
 // Mean work of a rank in a step.
 struct StepWork {
@@ -41,6 +45,7 @@ StepWork step_work(const Config& config, const TokenStore* store, int num_ranks)
 //   Recomputed norms and activation functions take the memory traffic of their outputs.
 // - its gathers and reductions. A layer whose weights stay in a slot is not gathered. With
 //   parallel.accumulate: local the last micro-batch alone reduces.
+// An optimizer's state in host memory takes the time of its copies, after the last micro-batch.
 class StepTimeModel {
  public:
   StepTimeModel(const Config& config, const DecoderConfig& decoder, const MemoryRanks& ranks,
@@ -54,6 +59,8 @@ class StepTimeModel {
   double reduction_seconds(const MemorySettings& settings) const;
   // The step's products and reduction_seconds(): its time where all communication is hidden.
   double busy_seconds(const MemorySettings& settings) const;
+  // The copies of an optimizer's state in host memory in a step, to the device or back.
+  double state_copy_seconds(const MemorySettings& settings) const;
 
  private:
   struct Layer {
@@ -75,6 +82,7 @@ class StepTimeModel {
   double head_flops_ = 0;    // of a token, forward and backward
   double gather_bytes_ = 0;  // received by a rank when every layer is gathered once
   double reduce_bytes_ = 0;  // sent by a rank in a reduction of all gradients
+  double state_bytes_ = 0;   // a rank's, with masters of weights that are not float32
 };
 
 }  // namespace packtrain

@@ -141,6 +141,13 @@ void RunSaver::save(const TrainingState& state) {
   if (!asynchronous) settle(/*throws=*/false);
 }
 
+void RunSaver::before_update() {
+  if (snapshot_ != nullptr) snapshot_->wait_until_copied(model_.compute());
+  if (!reads_state()) return;
+  const WaitTimer timer(wait_s_);
+  pending_.wait();
+}
+
 void RunSaver::save_now(const TrainingState& state) {
   const WaitTimer timer(wait_s_);
   settle(/*throws=*/false);

@@ -66,8 +66,11 @@ class RunSaver {
   }
 
   // Call it before the model's weights and moments are written: a copy of them may be in flight.
-  void before_update() {
-    if (snapshot_ != nullptr) snapshot_->wait_until_copied(model_.compute());
+  // State in host memory is saved without a copy. Where reads_state(), the host waits for the save.
+  void before_update();
+  // True while a save reads the model's own state. The same on all ranks.
+  bool reads_state() const {
+    return pending_.valid() && model_.parameters().state().is_on_host;
   }
 
   std::int64_t newest() const { return newest_; }  // steps done at the newest checkpoint; -1: none

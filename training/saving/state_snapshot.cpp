@@ -21,7 +21,8 @@ StateSnapshot::StateSnapshot(std::span<const ShardView> shards, Device& device)
       written_(device.make_event()),
       taken_(device.make_event()) {
   for (ShardView& shard : to_) {
-    shard.weight = host_copy_of(shard.weight, device);
+    if (!shard.weight_on_host) shard.weight = host_copy_of(shard.weight, device);
+    if (shard.optimizer_on_host) continue;
     for (OptimizerTensor& tensor : shard.optimizer) {
       tensor.values = host_copy_of(tensor.values, device);
     }
@@ -42,7 +43,8 @@ void StateSnapshot::take(Stream& compute) {
   stream_->run([this](StreamHandle) {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < from_.size(); ++i) {
-      copy(from_[i].weight, to_[i].weight);
+      if (!from_[i].weight_on_host) copy(from_[i].weight, to_[i].weight);
+      if (from_[i].optimizer_on_host) continue;
       for (std::size_t t = 0; t < from_[i].optimizer.size(); ++t) {
         copy(from_[i].optimizer[t].values, to_[i].optimizer[t].values);
       }

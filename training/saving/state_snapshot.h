@@ -13,8 +13,8 @@ namespace packtrain {
 
 class StateSnapshot {
  public:
-  // Allocates host memory (pinned on CUDA) for all of `shards`, which must outlive it. Throws
-  // Error(kDevice) when there is not enough.
+  // Allocates host memory (pinned on CUDA) for all of `shards` that is not in host memory, which
+  // must outlive it. Throws Error(kDevice) when there is not enough.
   StateSnapshot(std::span<const ShardView> shards, Device& device);
 
   // Copies the shards in the state after all work already queued on `compute`. A stream must not
@@ -22,7 +22,8 @@ class StateSnapshot {
   void take(Stream& compute);
   // Work queued on `writer` after this call starts when the copy is complete.
   void wait_until_copied(Stream& writer) { writer.wait(*taken_); }
-  // The copy, on the CPU. Blocks the host until it is complete.
+  // The copy, on the CPU, and tensors of the model itself that are in host memory. Blocks the host
+  // until it is complete.
   std::span<const ShardView> shards();
 
  private:

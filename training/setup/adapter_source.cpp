@@ -124,9 +124,11 @@ AdapterTargets targets_of_one(const DecoderConfig& decoder, const LoraOptions& o
 
 void initialize_shard(const DecoderConfig& decoder, std::uint64_t seed, const ShardView& shard) {
   const ParameterSpec spec{shard.parameter, shard.shape};
-  const bool in_place = shard.weight.scalar_type() == at::kFloat;
+  const bool in_place = shard.weight.scalar_type() == at::kFloat && !shard.weight_on_host;
+  const at::Device device = shard.weight_on_host ? shard.device : shard.weight.device();
   const at::Tensor values =
-      in_place ? shard.weight : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
+      in_place ? shard.weight
+               : at::empty({shard.numel}, at::TensorOptions(at::kFloat).device(device));
   initialize_adapter(*decoder.adapter, spec, seed, shard.begin, values);
   if (!in_place) shard.weight.copy_(values);
 }

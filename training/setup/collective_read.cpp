@@ -13,7 +13,7 @@ std::optional<ReadFailure> collective_read(
   bool is_other = false;
   try {
     if (model.ranks().saves_shards()) read(model.parameters().shards());
-    wait_for_current_stream(model.parameters().state().master.device());
+    wait_for_current_stream(model.parameters().state().device);
   } catch (const DamagedCheckpoint& error) {
     own = error;
   } catch (const Error& error) {

@@ -62,7 +62,7 @@ LoadedWeights load_weights(const ModelSource& source, std::uint64_t seed, Sharde
   };
   if (adapter.kind == AdapterSource::Kind::kInitial) {
     read(model.parameters().shards());  // computed, so that no replica sends them
-    wait_for_current_stream(model.parameters().state().master.device());
+    wait_for_current_stream(model.parameters().state().device);
     loaded.initial_values = initialize_from_base(source, seed, model, control);
   } else if (const auto failure = collective_read(model, control, read)) {
     throw failure->error;

@@ -20,11 +20,14 @@ void initialize_encoded(const ParameterSpec& spec, std::uint64_t seed, const Sha
 
 }  // namespace
 
+// The values depend on the device in the last bits, so the model's own makes them.
 void initialize_weight(const ParameterSpec& spec, std::uint64_t seed, const ShardView& shard) {
   if (!shard.encoded_ranges.empty()) return initialize_encoded(spec, seed, shard);
-  const bool in_place = shard.weight.scalar_type() == at::kFloat;
+  const bool in_place = shard.weight.scalar_type() == at::kFloat && !shard.weight_on_host;
+  const at::Device device = shard.weight_on_host ? shard.device : shard.weight.device();
   const at::Tensor values =
-      in_place ? shard.weight : at::empty({shard.numel}, shard.weight.options().dtype(at::kFloat));
+      in_place ? shard.weight
+               : at::empty({shard.numel}, at::TensorOptions(at::kFloat).device(device));
   initialize(spec, seed, shard.begin, values);
   if (!in_place) shard.weight.copy_(values);
 }
@@ -34,7 +37,7 @@ void initialize_weights(std::uint64_t seed, ShardedModel& model) {
   for (const ShardView& shard : model.parameters().shards()) {
     if (!shard.in_adapter) initialize_weight(*specs.at(shard.parameter), seed, shard);
   }
-  wait_for_current_stream(model.parameters().state().master.device());
+  wait_for_current_stream(model.parameters().state().device);
 }
 
 }  // namespace packtrain

@@ -276,7 +276,7 @@ std::unique_ptr<ShardedModel> make_sharded_model(const Config& config, const Dec
 }
 
 void require_trainable(ShardedModel& model) {
-  if (model.parameters().state().master.numel() > 0) return;
+  if (model.parameters().state().numel > 0) return;
   throw Error(ErrorCategory::kConfig, "model.frozen leaves no parameter to train",
               "Remove a pattern from model.frozen.");
 }

@@ -1,5 +1,7 @@
 #include "training/setup/recompute_policies.h"
 
+#include "framework/config/offload.h"
+
 namespace packtrain {
 namespace {
 
@@ -21,12 +23,8 @@ LayerPolicies layer_policies(const MemorySection& memory) {
   const RecomputeByLayer recompute = memory.recompute.value_or(Recompute::kNone);
   LayerPolicies policies = {recompute_policy(recompute.first), recompute.num_first,
                             recompute_policy(recompute.rest)};
-  policies.inputs_on_host = offloads(memory);
+  policies.inputs_on_host = offloads_activations(memory.offload);
   return policies;
-}
-
-bool offloads(const MemorySection& memory) {
-  return memory.offload == Offload::kActivations;
 }
 
 }  // namespace packtrain

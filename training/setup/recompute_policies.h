@@ -8,7 +8,5 @@ namespace packtrain {
 
 // An `auto` that memory.fit did not resolve recomputes nothing.
 LayerPolicies layer_policies(const MemorySection& memory);
-// The same for memory.offload: without a choice nothing is offloaded.
-bool offloads(const MemorySection& memory);
 
 }  // namespace packtrain

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/config/offload.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "framework/core/units.h"
@@ -143,7 +144,8 @@ ShardingOptions sharding_options(const Config& config) {
   options.optimizer_state = ParameterGroups(config.optimizer).state();
   options.poison_slots = config.debug.poison_slots;
   options.check_gathers = config.debug.check_gathers;
-  options.offload_inputs = offloads(config.memory);
+  options.offload_inputs = offloads_activations(config.memory.offload);
+  options.offload_state = offloads_optimizer(config.memory.offload);
   return options;
 }
 

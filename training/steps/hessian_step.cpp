@@ -55,13 +55,9 @@ void OptimizerStep::run_hessian(const at::Tensor& loss, double num_tokens, std::
     model_.ranks().sum(sums, model_.compute());
     const StepScalars scalars = step_scalars(sums, /*max_norm=*/0);
     const HessianOptions update{num_tokens, number, at::bitwise_or(scalars.skip, skipped_)};
-    for (Part& part : parts_) {
-      const Optimizer& optimizer = *group_of(part).optimizer;
-      if (!optimizer.has_hessian()) continue;
-      part.tensors.grad = model_.gradient().narrow(0, part.begin, part.numel);
-      optimizer.update_hessian(part.tensors, part.ranges, update);
-      part.tensors.grad.reset();  // the model may replace the gradient's memory
-    }
+    for_each_part(UpdatePass::kHessian, [&](const Part& part, const ShardPart& tensors) {
+      group_of(part).optimizer->update_hessian(tensors, part.ranges, update);
+    });
     report = scalars.outcome;
   });
   outcome.receive(report, model_.compute());

@@ -5,6 +5,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -16,8 +17,8 @@
 namespace packtrain {
 
 OptimizerStep::OptimizerStep(ShardedModel& model, std::span<const OptimizerSection> options,
-                             std::uint64_t seed)
-    : model_(model) {
+                             std::uint64_t seed, std::int64_t slot_bytes)
+    : model_(model), slot_bytes_(slot_bytes) {
   for (const OptimizerSection& own : options) {
     const ParameterGroups groups(own);
     Optimized& optimized = optimized_.emplace_back();
@@ -28,7 +29,11 @@ OptimizerStep::OptimizerStep(ShardedModel& model, std::span<const OptimizerSecti
     }
   }
   for (const OptimizerRange& range : model.parameters().optimizer_ranges()) add(range);
-  for (Part& part : parts_) make_views(part);
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    parts_[p].ends_unit = p + 1 == parts_.size() || parts_[p + 1].unit != parts_[p].unit;
+    make_views(parts_[p]);
+  }
+  if (model.parameters().state().is_on_host) make_stream();
   make_exchange();
   count_estimated();
 }
@@ -45,7 +50,7 @@ void OptimizerStep::make_exchange() {
     is_needed = is_needed || (spec->trainable && is_orthogonalised(*spec));
   }
   if (!is_needed) return;
-  const bool on_gpu = model_.parameters().state().master.is_cuda();
+  const bool on_gpu = model_.parameters().state().device.is_cuda();
   matrices_ = model_.parameters().make_matrix_exchange(
       [this](const ParameterSpec& parameter) { return is_orthogonalised(parameter); },
       exchanged_type(on_gpu));
@@ -56,10 +61,23 @@ void OptimizerStep::make_exchange() {
 bool OptimizerStep::extends(const Part& part, const OptimizerRange& range) const {
   const bool same_unit = part.unit == range.unit || !model_.slots().gathers();
   return same_unit && part.adapter == range.adapter && part.optimizer == range.optimizer &&
-         part.weight_buffer == range.weight_buffer && part.begin + part.numel == range.begin;
+         part.weight_buffer == range.weight_buffer && part.begin + part.numel == range.begin &&
+         part.numel + range.numel <= most_elements(part.adapter, part.optimizer);
 }
 
 void OptimizerStep::add(const OptimizerRange& range) {
+  const std::int64_t most = most_elements(range.adapter, range.optimizer);
+  if (range.numel > most) {
+    OptimizerRange piece = range;
+    for (std::int64_t begin = 0; begin < range.numel; begin += most) {
+      piece.numel = std::min(most, range.numel - begin);
+      piece.begin = range.begin + begin;
+      piece.first_element = range.first_element + begin;
+      piece.weight_begin = range.weight_begin + begin;
+      add(piece);
+    }
+    return;
+  }
   if (parts_.empty() || !extends(parts_.back(), range)) {
     parts_.push_back({.unit = range.unit,
                       .adapter = range.adapter,
@@ -77,7 +95,10 @@ void OptimizerStep::add(const OptimizerRange& range) {
 
 void OptimizerStep::make_views(Part& part) const {
   const FlatState& state = model_.parameters().state();
-  part.tensors.master = state.master.narrow(0, part.begin, part.numel);
+  part.tensors.master = model_.parameters().master({.begin = part.begin,
+                                                    .numel = part.numel,
+                                                    .weight_buffer = part.weight_buffer,
+                                                    .weight_begin = part.weight_begin});
   part.tensors.weight =
       state.weights.at(part.weight_buffer).narrow(0, part.weight_begin, part.numel);
   const WeightScales& scales = model_.parameters().scales();
@@ -86,6 +107,9 @@ void OptimizerStep::make_views(Part& part) const {
   for (const OptimizerStateSpec& spec : group_of(part).optimizer->state()) {
     part.tensors.state.push_back(find_tensor(values, spec.name));
   }
+  const bool is_weight =
+      part.tensors.master.const_data_ptr() == part.tensors.weight.const_data_ptr();
+  part.master_on_host = state.is_on_host && !is_weight;
 }
 
 // Float32 [adapters], of this rank's shard.
@@ -161,12 +185,10 @@ void OptimizerStep::update(std::span<const UpdateStep> updates, std::int64_t num
   const bool by_unit = model_.slots().gathers();
   model_.parameters().begin_update(scalars.front().skip);
   if (matrices_ != nullptr) orthogonalise(updates, number, scalars);
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    Part& part = parts_[p];
-    update_part(part, options_of(part, updates, number, scalars), by_unit);
-    const bool ends_unit = p + 1 == parts_.size() || parts_[p + 1].unit != part.unit;
-    if (by_unit && ends_unit) model_.parameters().unit_updated(part.unit);
-  }
+  for_each_part(UpdatePass::kUpdate, [&](const Part& part, const ShardPart& tensors) {
+    update_part(part, tensors, options_of(part, updates, number, scalars), by_unit);
+    if (by_unit && part.ends_unit) model_.parameters().unit_updated(part.unit);
+  });
   if (matrices_ != nullptr) matrices_->wait_for_all();
   model_.parameters().end_update();
 }
@@ -183,27 +205,23 @@ UpdateOptions OptimizerStep::options_of(const Part& part, std::span<const Update
 void OptimizerStep::orthogonalise(std::span<const UpdateStep> updates, std::int64_t number,
                                   std::span<const StepScalars> scalars) {
   const TraceRange range("orthogonalise");
-  for (Part& part : parts_) {
-    const Optimizer& optimizer = *group_of(part).optimizer;
-    if (!optimizer.orthogonalises()) continue;
-    part.tensors.grad = model_.gradient().narrow(0, part.begin, part.numel);
-    optimizer.prepare(part.tensors, part.ranges, options_of(part, updates, number, scalars));
-    part.tensors.grad.reset();
-  }
+  for_each_part(UpdatePass::kPrepare, [&](const Part& part, const ShardPart& tensors) {
+    const UpdateOptions options = options_of(part, updates, number, scalars);
+    group_of(part).optimizer->prepare(tensors, part.ranges, options);
+  });
   const GemmTiming& timing = model_.operator_options().gemm_timing;
   matrices_->run(model_.gradient(), [&](const at::Tensor& matrices) {
     newton_schulz(matrices, muon_scale(matrices.size(1), matrices.size(2)), timing);
   });
 }
 
-void OptimizerStep::update_part(Part& part, const UpdateOptions& options, bool by_unit) {
+void OptimizerStep::update_part(const Part& part, const ShardPart& tensors,
+                                const UpdateOptions& options, bool by_unit) {
   const Optimizer& optimizer = *group_of(part).optimizer;
   if (optimizer.orthogonalises()) matrices_->wait_for(part.last_unit);
   const std::string name = optimizer.name();
   const TraceRange range(by_unit ? name + " " + model_.units().units[part.unit].name : name);
-  part.tensors.grad = model_.gradient().narrow(0, part.begin, part.numel);
-  optimizer.update(part.tensors, part.ranges, options);
-  part.tensors.grad.reset();  // the model may replace the gradient's memory
+  optimizer.update(tensors, part.ranges, options);
 }
 
 }  // namespace packtrain

@@ -4,13 +4,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "framework/config/config.h"
 #include "parallel/sharding/sharded_model.h"
+#include "parallel/sharding/state_stream.h"
 #include "training/optimizers/optimizer.h"
 #include "training/steps/step_outcome.h"
 
@@ -29,7 +32,10 @@ class OptimizerStep {
  public:
   // `options`: of each adapter, where several are trained together, else one element. `seed`: for
   // the stochastic rounding of bfloat16 moments.
-  OptimizerStep(ShardedModel& model, std::span<const OptimizerSection> options, std::uint64_t seed);
+  // `slot_bytes`: device memory of a piece of state that is streamed from host memory
+  // (ShardingOptions::offload_state). Allocates it.
+  OptimizerStep(ShardedModel& model, std::span<const OptimizerSection> options, std::uint64_t seed,
+                std::int64_t slot_bytes = kStateSlotBytes);
 
   // Applies one update from the gradients of ShardedModel::train. `loss`: this rank's. `number`:
   // optimizer steps including this one, from 1. Collective. A step whose loss or norm is not finite
@@ -63,6 +69,7 @@ class OptimizerStep {
   struct Part {
     int unit = 0;  // the first one of several
     int last_unit = 0;
+    bool ends_unit = false;
     int adapter = 0;
     int optimizer = 0;
     std::int64_t begin = 0;
@@ -70,12 +77,23 @@ class OptimizerStep {
     std::size_t weight_buffer = 0;
     std::int64_t weight_begin = 0;
     std::vector<ShardRange> ranges = {};
-    ShardPart tensors = {};  // views; the gradient's is set at each step
+    // Views; the gradient's is set at each pass. Those in host memory are replaced by copies then.
+    ShardPart tensors = {};
+    bool master_on_host = false;
   };
+  // `tensors`: those of the part, on the device.
+  using PartWork = std::function<void(const Part& part, const ShardPart& tensors)>;
 
   bool extends(const Part& part, const OptimizerRange& range) const;
   void add(const OptimizerRange& range);
   void make_views(Part& part) const;
+  void make_stream();
+  // The most elements of a part of the adapter and optimizer: what a slot of the stream takes.
+  std::int64_t most_elements(int adapter, int optimizer) const;
+  bool is_in(UpdatePass pass, const Part& part) const;
+  StreamedPiece streamed(UpdatePass pass, const Part& part) const;
+  // Calls `work` with each part of the pass, in their order, on the compute stream.
+  void for_each_part(UpdatePass pass, const PartWork& work);
   const Group& group_of(const Part& part) const {
     return optimized_.at(part.adapter).groups.at(part.optimizer);
   }
@@ -101,11 +119,14 @@ class OptimizerStep {
                      std::span<const StepScalars> scalars);
   UpdateOptions options_of(const Part& part, std::span<const UpdateStep> updates,
                            std::int64_t number, std::span<const StepScalars> scalars) const;
-  void update_part(Part& part, const UpdateOptions& options, bool by_unit);
+  void update_part(const Part& part, const ShardPart& tensors, const UpdateOptions& options,
+                   bool by_unit);
 
   ShardedModel& model_;
+  std::int64_t slot_bytes_;
   std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
+  std::unique_ptr<StateStream> stream_;      // null: the state is on the device
   std::unique_ptr<MatrixExchange> matrices_;  // null: no optimizer needs any
   // Elements of this rank whose optimizer has a Hessian estimate, and gaps between them.
   std::int64_t num_estimated_ = 0;

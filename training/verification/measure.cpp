@@ -29,16 +29,14 @@ std::vector<float> on_host(const at::Tensor& values) {
 }
 
 std::vector<OwnedGradient> owned_gradients(ShardedModel& model) {
-  const FlatState& state = model.parameters().state();
   const at::Tensor grad = model.gradient().to(at::kCPU, at::kFloat, /*non_blocking=*/false,
                                               /*copy=*/true);
   const auto specs = parameters_by_name(model.units());
   std::vector<OwnedGradient> gradients;
   for (const ShardView& shard : model.parameters().shards()) {
     if (!shard.trainable) continue;
-    const std::int64_t offset = shard.weight.storage_offset() - state.master.storage_offset();
     const ParameterSpec& spec = *specs.at(shard.parameter);
-    gradients.push_back({shard.parameter, shard.begin, grad.narrow(0, offset, shard.numel),
+    gradients.push_back({shard.parameter, shard.begin, grad.narrow(0, shard.state_begin, shard.numel),
                          spec.row_numel(), spec.parts});
   }
   return gradients;

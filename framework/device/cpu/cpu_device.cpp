@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "framework/device/activity_recorder.h"
@@ -51,7 +50,7 @@ class CpuDevice final : public Device {
     if (bytes == 0) return {};
     const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     std::shared_ptr<void> owner(std::aligned_alloc(kAlignment, rounded), std::free);
-    if (!owner) throw std::bad_alloc();
+    if (!owner) throw host_memory_error("host memory", bytes);
     return {static_cast<std::byte*>(owner.get()), bytes, std::move(owner)};
   }
 

@@ -14,6 +14,7 @@
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/peak_tflops.h"
 #include "framework/device/device.h"
+#include "framework/device/host_memory.h"
 
 namespace packtrain {
 namespace {
@@ -60,7 +61,12 @@ class CudaDevice final : public Device {
     if (bytes == 0) return {};
     const c10::cuda::CUDAGuard guard(index_);  // may be called from a data thread
     void* data = nullptr;
-    PACKTRAIN_CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
+    const cudaError_t result = cudaHostAlloc(&data, bytes, cudaHostAllocDefault);
+    if (result == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is reported here
+      throw host_memory_error("pinned host memory", bytes);
+    }
+    PACKTRAIN_CUDA_CHECK(result);
     std::shared_ptr<void> owner(data, [](void* pinned) { cudaFreeHost(pinned); });
     return {static_cast<std::byte*>(data), bytes, std::move(owner)};
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "framework/core/error.h"
 #include "framework/device/device.h"
 
 namespace packtrain {
@@ -64,6 +65,19 @@ TEST(CpuDevice, HostBuffersAreAlignedAndOutliveTheDevice) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data) % 64, 0U);
   buffer.data[1000] = std::byte{1};
   EXPECT_EQ(make_cpu_device({})->allocate_host(0).data, nullptr);
+}
+
+TEST(CpuDevice, HostMemoryThatCannotBeHadIsAnErrorWithItsBytes) {
+  const std::size_t bytes = std::size_t{1} << 60U;
+  try {
+    make_cpu_device({})->allocate_host(bytes);
+    FAIL() << "allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kDevice);
+    EXPECT_NE(error.message().find("no 1152921504606846976 bytes"), std::string::npos)
+        << error.message();
+    EXPECT_NE(error.advice().find("memory.offload: none"), std::string::npos) << error.advice();
+  }
 }
 
 }  // namespace

@@ -31,6 +31,9 @@ Facts sound_rank(int rank, const std::string& host) {
           {"gather_gb_s", 40.0},
           {"reduce_gb_s", 80.0},
           {"wrong_collective", ""},
+          {"to_device_gb_s", 55.0},
+          {"to_host_gb_s", 54.0},
+          {"both_ways_gb_s", 46.0},
           {"disk_folder", "/runs"},
           {"disk_mb_s", 900.0},
           {"disk_error", ""},
@@ -77,7 +80,7 @@ std::string verdict_of(const std::function<void(Facts&)>& change) {
 
 TEST(Judgement, SoundMachinesAreOkLineByLine) {
   const auto findings = judge(sound_facts());
-  EXPECT_EQ(findings.size(), 11U);
+  EXPECT_EQ(findings.size(), 12U);
   for (const Finding& finding : findings) EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.text;
   EXPECT_EQ(exit_code_of(findings), 0);
 }
@@ -87,6 +90,7 @@ TEST(Judgement, WhatIsSlowIsNamed) {
   EXPECT_EQ(verdict_of([](Facts& f) { f["fp8_gemm_tflops"] = 900.0; }), "SLOW fp8");
   EXPECT_EQ(verdict_of([](Facts& f) { f.erase("fp8_gemm_tflops"); }), "SLOW fp8");
   EXPECT_EQ(verdict_of([](Facts& f) { f["host_gather_gb_s"] = 40.0; }), "SLOW collectives");
+  EXPECT_EQ(verdict_of([](Facts& f) { f["both_ways_gb_s"] = 20.0; }), "SLOW copies");
   EXPECT_EQ(verdict_of([](Facts& f) { f["disk_mb_s"] = 30.0; }), "SLOW disk");
   EXPECT_EQ(verdict_of([](Facts& f) { f["clock_skew_s"] = -7.0; }), "SLOW clocks");
   EXPECT_EQ(verdict_of([](Facts& f) { f["open_files"] = 256; }), "SLOW limits");

@@ -191,14 +191,14 @@ TEST(MemoryFit, ActivationsAreOffloadedWhereTheyFitOnTheHost) {
   input.limit.bytes = input.limit.with_reserve = least_memory(input).bytes;
   input.config.memory.offload.reset();
   const auto choice = fit_memory(input);
-  ASSERT_TRUE(choice && choice->chosen.settings.offloads_activations);
+  ASSERT_TRUE(choice && choice->chosen.settings.offload == Offload::kActivations);
   const std::int64_t needed = plan_with(input, choice->chosen.settings).offloaded_bytes;
   ASSERT_GT(needed, 0);
   input.limit.host_bytes = needed;
   EXPECT_TRUE(fit_memory(input));
-  input.limit.host_bytes = needed - 1;
+  input.limit.host_bytes = 0;
   EXPECT_FALSE(fit_memory(input));
-  EXPECT_FALSE(least_memory(input).settings.offloads_activations);
+  EXPECT_EQ(least_memory(input).settings.offload, Offload::kNone);
   input.config.memory.offload = Offload::kActivations;
   EXPECT_TRUE(fit_memory(input)) << "set by hand";
 }

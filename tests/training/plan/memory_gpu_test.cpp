@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "training/setup/adapter_source.h"
 #include "training/setup/model_source.h"
 #include "training/setup/run_device.h"
+#include "training/steps/optimizer_step.h"
 
 namespace packtrain {
 namespace {
@@ -120,6 +122,10 @@ constexpr Case kCases[] = {
      .accumulate = Accumulate::kLocal},
     {"offload", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512, "", 3, 0, false,
      BaseStorage::kBFloat16, Offload::kActivations},
+    {"offload of the optimizer", 2048, 8192, 8, 32, 8, 64, 32000, 4096, Recompute::kFull, 1, 512,
+     "", 3, 0, false, BaseStorage::kBFloat16, Offload::kOptimizer},
+    {"adapter, offload of all", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kFull, 1, 512,
+     "MLP backward", 3, 0, true, BaseStorage::kBFloat16, Offload::kActivationsAndOptimizer},
 };
 
 class Memory : public testing::TestWithParam<Case> {};
@@ -190,6 +196,8 @@ TEST_P(Memory, IsWhatThePlanSays) {
   const auto before = static_cast<std::int64_t>(device.memory_use().allocated_bytes);
   const MemoryRanks ranks = memory_ranks(device, world.size());
   const auto model = make_sharded_model(config, decoder, run_device, world);
+  // It has the slots of an offloaded state.
+  const OptimizerStep update(*model, std::span(&config.optimizer, 1), /*seed=*/0);
   const at::Device on = tensor_device(device);
   const std::vector<std::int32_t> lengths(static_cast<std::size_t>(c.rows / c.length), c.length);
   std::vector<DeviceBatch> batches;

@@ -27,7 +27,11 @@ using test::write_bytes;
 
 class RunSaverTest : public ::testing::Test {
  protected:
-  RunSaverTest() {
+  explicit RunSaverTest(const ShardingOptions& options = {.optimizer_state =
+                                                              adamw_state(at::kFloat)},
+                        ParameterEncoding encoding = {})
+      : model_(test::make_toy_blocks({.num_layers = 2, .layer_encoding = encoding}), *device_,
+               {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)}, options) {
     config_.run.output = folder_.path();
     config_.checkpoint.keep = 100;
     config_.checkpoint.max_failed_saves = 1;
@@ -68,10 +72,7 @@ class RunSaverTest : public ::testing::Test {
   Config config_;
   std::unique_ptr<Device> device_ = make_cpu_device({});
   std::unique_ptr<World> world_ = join_world();
-  ShardedModel model_{test::make_toy_blocks({.num_layers = 2}),
-                      *device_,
-                      {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)},
-                      {.optimizer_state = adamw_state(at::kFloat)}};
+  ShardedModel model_;
 };
 
 TEST_F(RunSaverTest, SavesTheStateOfTheStepWhileTrainingContinues) {
@@ -87,6 +88,30 @@ TEST_F(RunSaverTest, SavesTheStateOfTheStepWhileTrainingContinues) {
     EXPECT_EQ(saver.take_num_failed(), 0);
   }
   for (std::int64_t step = 2; step <= 20; step += 2) expect_saved(step);
+}
+
+// Its checkpoints are written from the state itself.
+class RunSaverOfHostState : public RunSaverTest {
+ protected:
+  RunSaverOfHostState()
+      : RunSaverTest({.optimizer_state = adamw_state(at::kFloat), .offload_state = true},
+                     {.type = DataType::kBFloat16}) {}
+};
+
+TEST_F(RunSaverOfHostState, AnUpdateWaitsForTheSaveThatReadsTheState) {
+  {
+    RunSaver saver(config_, *world_, *device_, model_, -1);
+    for (std::int64_t step = 1; step <= 20; ++step) {
+      saver.before_update();
+      EXPECT_TRUE(step < 2 || saver.newest() == step - 1) << "the save is done";
+      set_all(static_cast<double>(step));
+      saver.save(after(step));
+      EXPECT_TRUE(saver.reads_state());
+    }
+    saver.finish();
+    EXPECT_FALSE(saver.reads_state());
+  }
+  for (std::int64_t step = 1; step <= 20; ++step) expect_saved(step);
 }
 
 TEST_F(RunSaverTest, ConstantsAreInEveryCheckpoint) {

@@ -63,11 +63,12 @@ def _leave_deepspeed(c: Conversion, values: dict):
             c.leave(f"deepspeed: {key}",
                     f"{short(values[key])}: DeepSpeed takes this before the trainer's own, so set it here")
     zero = _zero_of(values)
-    for part in ("offload_optimizer", "offload_param"):
+    ways = {"offload_optimizer": "memory.offload: auto does it where nothing else fits, and optimizer in any case",
+            "offload_param": "weights stay on the GPUs here: `packtrain plan` shows whether they fit"}
+    for part, way in ways.items():
         device = zero.get(part, {}).get("device") if isinstance(zero.get(part), dict) else None
         if device not in (None, "none"):
-            c.leave(f"deepspeed: {part}", "optimizer and weights stay on the GPUs here: `packtrain plan` shows "
-                                          "whether they fit")
+            c.leave(f"deepspeed: {part}", way)
 
 
 def convert_fsdp(c: Conversion):
