@@ -34,7 +34,8 @@ enum class MemoryFit { kAuto, kKeepTokens, kOff };
 enum class BaseStorage { kBFloat16, kNf4, kFp8 };
 // When a step reduces its gradients: after each micro-batch, or once.
 enum class Accumulate { kShard, kLocal };
-// What is kept in host memory: inputs of layers from forward to backward, and the optimizer's state.
+// What is kept in host memory: inputs of layers from forward to backward, and the optimizer's
+// state.
 enum class Offload { kNone, kActivations, kOptimizer, kActivationsAndOptimizer };
 // Forward and backward as CUDA graphs, for runs of one rank.
 enum class CudaGraphs { kAuto, kOn, kOff };

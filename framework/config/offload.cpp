@@ -46,7 +46,8 @@ Offload make_offload(bool activations, bool optimizer) {
 }
 
 std::string offload_text(Offload offload) {
-  const auto found = std::ranges::find(kOffloads, offload, &decltype(kOffloads)::value_type::second);
+  const auto found =
+      std::ranges::find(kOffloads, offload, &decltype(kOffloads)::value_type::second);
   return std::string(found->first);
 }
 

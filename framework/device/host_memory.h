@@ -35,7 +35,8 @@ struct HostMemoryPlaces {
 std::int64_t available_memory_bytes(const HostMemoryPlaces& places);
 std::int64_t host_available_memory_bytes();  // of this host at present
 
-// An Error(kDevice) that says which memory could not be had, the bytes, and what this host has left.
+// An Error(kDevice) that says which memory could not be had, the bytes, and what this host has
+// left.
 Error host_memory_error(const std::string& kind, std::size_t bytes);
 
 std::int64_t resident_memory_bytes();  // of this process at present; 0: unknown

@@ -105,7 +105,8 @@ int run_doctor(int argc, char** argv) {
   const int failure = in_world([&](World& world) {
     CLI::App app(
         "Looks at the machines of a job before it starts: versions, GPUs, matrix products, "
-        "collectives, copies, disk, shared folder, stores, clocks, ports and limits, a line each: OK, SLOW "
+        "collectives, copies, disk, shared folder, stores, clocks, ports and limits, a line each: "
+        "OK, SLOW "
         "(naming who) or BROKEN, and what to do.",
         "packtrain doctor");
     DoctorArguments arguments;

@@ -49,8 +49,7 @@ FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, cons
                          step_work(config, store, device.ranks.num_ranks)};
     if (const auto choice = fit_memory(input)) {
       const MemorySettings& settings = choice->chosen.settings;
-      set_fitted({settings.recompute, settings.gather_slots, settings.offload},
-                 fitted);
+      set_fitted({settings.recompute, settings.gather_slots, settings.offload}, fitted);
       fitted.budget.tokens = settings.max_tokens;
       if (config.batch.max_tokens_per_micro_batch) {
         fitted.config.batch.max_tokens_per_micro_batch = settings.max_tokens;

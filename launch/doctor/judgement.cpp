@@ -111,11 +111,12 @@ Finding judge_collectives(const AllFacts& all) {
 }
 
 Finding judge_host_copies(const AllFacts& all) {
-  Finding finding = judge_rate(all, "both_ways_gb_s", "GB/s each way between host and GPU", kSlowLink,
-                               "`nvidia-smi -q` shows the generation and width of its PCIe link.");
-  finding.text += fmt::format("; alone: to the GPU {:.4g} GB/s, to the host {:.4g} GB/s",
-                              all.front().value("to_device_gb_s", 0.0),
-                              all.front().value("to_host_gb_s", 0.0));
+  Finding finding =
+      judge_rate(all, "both_ways_gb_s", "GB/s each way between host and GPU", kSlowLink,
+                 "`nvidia-smi -q` shows the generation and width of its PCIe link.");
+  finding.text +=
+      fmt::format("; alone: to the GPU {:.4g} GB/s, to the host {:.4g} GB/s",
+                  all.front().value("to_device_gb_s", 0.0), all.front().value("to_host_gb_s", 0.0));
   return finding;
 }
 

@@ -21,8 +21,8 @@ struct ShardView {
   std::int64_t begin = 0;           // first owned element of the flattened parameter
   std::int64_t numel = 0;           // owned elements
   bool trainable = true;
-  // 1-D views [numel] of flat buffers on the device, or in host memory. `weight` is the exact state of training: the
-  // float32 master for trainable parameters, encoded values for frozen ones.
+  // 1-D views [numel] of flat buffers on the device, or in host memory. `weight` is the exact state
+  // of training: the float32 master for trainable parameters, encoded values for frozen ones.
   at::Tensor weight;
   std::vector<OptimizerTensor> optimizer = {};  // as declared; empty for frozen parameters
   bool in_adapter = false;                      // of a low-rank update, not of the model itself

@@ -1,5 +1,6 @@
-// State in host memory (memory.offload: optimizer), streamed through the device for an update. Copies
-// to the device, the update and copies to the host run at the same time on streams of their own.
+// State in host memory (memory.offload: optimizer), streamed through the device for an update.
+// Copies to the device, the update and copies to the host run at the same time on streams of their
+// own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -72,9 +73,8 @@ class StateStream {
   std::size_t next_ = 0;  // the piece to be taken
 };
 
-// Calls `work` with the tensor, or with copies of some MiB of it where it is not on the device: 1-D,
-// for work on the current stream. Values are copied back where `work` returns true. Copies to the
-// host have then ended; others need not have begun.
+// Calls `work` with a tensor on the device, or else with copies of parts of it, 1-D. Its work goes
+// to the current stream. Values are copied back where it returns true, and the host waits for that.
 void for_each_on_device(const at::Tensor& tensor, at::Device device,
                         const std::function<bool(const at::Tensor&)>& work);
 

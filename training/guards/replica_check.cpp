@@ -104,8 +104,8 @@ void ReplicaCheck::take(std::int64_t number, double learning_rate) {
   model_.compute().run([&](StreamHandle) {
     const at::NoGradGuard no_grad;
     const TraceRange range("compare replicas");
-    const at::Tensor zero = at::zeros({}, at::TensorOptions().dtype(at::kLong).device(
-                                              model_.parameters().state().device));
+    const at::Tensor zero = at::zeros(
+        {}, at::TensorOptions().dtype(at::kLong).device(model_.parameters().state().device));
     std::vector<at::Tensor> parts = {
         zero.add(number), zero.add(std::bit_cast<std::int64_t>(learning_rate)), zero.add(seed_)};
     for (const ReplicatedState& state : state_) parts.push_back(sum_of_words(state.tensors, zero));

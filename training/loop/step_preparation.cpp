@@ -98,10 +98,10 @@ bool uses_graphs(const Config& config, const RunInputs& inputs, const PlannedRun
   const bool possible =
       device.kind() == DeviceKind::kCuda && world.size() == 1 &&
       all_attention_is(AttentionBackend::kCudnn, decoder, config.precision.compute, device) &&
-      graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) && !offloads_activations(config.memory.offload) &&
-      !config.metrics.example_losses && !trains_groups(config.objective) &&
-      !StepDetails(*inputs.stores.all, decoder).by_source() && !slices_rows(decoder) &&
-      config.run.trace_steps == 0;
+      graphs_support(decoder, grouped_gemm_sizes_stay_on_device()) &&
+      !offloads_activations(config.memory.offload) && !config.metrics.example_losses &&
+      !trains_groups(config.objective) && !StepDetails(*inputs.stores.all, decoder).by_source() &&
+      !slices_rows(decoder) && config.run.trace_steps == 0;
   if (!possible && config.run.cuda_graphs == CudaGraphs::kOn) {
     throw Error(ErrorCategory::kConfig,
                 "run.cuda_graphs is on, but graphs serve one rank on a GPU with cuDNN's attention "

@@ -59,9 +59,9 @@ std::vector<std::int64_t> token_choices(const Config& config, int num_ranks);
 std::vector<FitCandidate> fit_candidates(const FitInput& input);
 
 // The first two candidates. What the limit reserves is used only when nothing fits without it.
-// Where memory.offload is `auto`, activations are offloaded only when nothing fits otherwise, the
-// optimizer's state only when nothing fits with that, and both last. limit.host_bytes must hold
-// them.
+// Where memory.offload is `auto`, activations are offloaded only when nothing fits otherwise. The
+// optimizer's state is only when nothing fits with that, and both last. limit.host_bytes must hold
+// what is offloaded.
 std::optional<MemoryChoice> fit_memory(const FitInput& input);
 
 // The choice that needs least memory.

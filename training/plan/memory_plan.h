@@ -38,8 +38,8 @@ struct MemoryPlan {
   std::int64_t shared_bytes = 0;     // of `allocated`: shrinks when more ranks share one copy
   std::int64_t offloaded_bytes = 0;  // activations that are kept in host memory
   std::vector<MemoryEntry> offloaded_state;  // of the optimizer: pinned host memory
-  std::int64_t num_keys = 0;         // of attention; 0: no prefix is shared
-  std::string keys_basis;            // where that number is from, for people
+  std::int64_t num_keys = 0;                 // of attention; 0: no prefix is shared
+  std::string keys_basis;                    // where that number is from, for people
 
   std::int64_t allocated_bytes() const;
   std::int64_t outside_bytes() const;
@@ -107,7 +107,7 @@ class MemoryPlanner {
     std::int64_t float32_weights = 0;
     std::int64_t offloaded_masters = 0;
     std::int64_t state_slots = 0;
-    MatrixMemory matrices;         // of the rank with most
+    MatrixMemory matrices;  // of the rank with most
   };
 
   void find_sizes();

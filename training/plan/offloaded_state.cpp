@@ -22,8 +22,8 @@ void add_state_entry(std::vector<MemoryEntry>& entries, std::string name, std::i
 
 }  // namespace
 
-// Slots have the size of the largest part of an update (training/steps/streamed_parts.cpp), that of a
-// unit where units are gathered. Several optimizers may have smaller parts.
+// Slots have the size of the largest part of an update (training/steps/streamed_parts.cpp), that of
+// a unit where units are gathered. Several optimizers may have smaller parts.
 void MemoryPlanner::find_offloaded_sizes(const UnitTable& table, const OwnedLayout& owned) {
   for (const WeightBuffer& buffer : owned.buffers) {
     if (buffer.is_master()) sizes_.float32_weights += buffer.size_bytes();
@@ -39,8 +39,7 @@ void MemoryPlanner::find_offloaded_sizes(const UnitTable& table, const OwnedLayo
     all += bytes;
   }
   const std::int64_t part = is_sharded() ? largest : all;
-  sizes_.state_slots =
-      static_cast<std::int64_t>(kStateSlots) * std::min(part, kStateSlotBytes);
+  sizes_.state_slots = static_cast<std::int64_t>(kStateSlots) * std::min(part, kStateSlotBytes);
 }
 
 void MemoryPlanner::add_masters(MemoryPlan& plan) const {

@@ -23,8 +23,8 @@ struct MemorySettings {
   friend bool operator==(const MemorySettings&, const MemorySettings&) = default;
 };
 
-// Bytes a second in each direction between a GPU and pinned host memory, while both directions copy.
-// `packtrain doctor` measures it.
+// Bytes a second in each direction between a GPU and pinned host memory, while both directions
+// copy. `packtrain doctor` measures it.
 inline constexpr double kHostCopyBytesPerSecond = 4.5e10;
 
 // Mean work of a rank in a step.

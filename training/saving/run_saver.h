@@ -69,9 +69,7 @@ class RunSaver {
   // State in host memory is saved without a copy. Where reads_state(), the host waits for the save.
   void before_update();
   // True while a save reads the model's own state. The same on all ranks.
-  bool reads_state() const {
-    return pending_.valid() && model_.parameters().state().is_on_host;
-  }
+  bool reads_state() const { return pending_.valid() && model_.parameters().state().is_on_host; }
 
   std::int64_t newest() const { return newest_; }  // steps done at the newest checkpoint; -1: none
   // Failed saves, and seconds that steps waited for saving, since the last call.

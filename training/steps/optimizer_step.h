@@ -126,7 +126,7 @@ class OptimizerStep {
   std::int64_t slot_bytes_;
   std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
-  std::unique_ptr<StateStream> stream_;      // null: the state is on the device
+  std::unique_ptr<StateStream> stream_;       // null: the state is on the device
   std::unique_ptr<MatrixExchange> matrices_;  // null: no optimizer needs any
   // Elements of this rank whose optimizer has a Hessian estimate, and gaps between them.
   std::int64_t num_estimated_ = 0;

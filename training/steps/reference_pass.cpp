@@ -64,7 +64,8 @@ ReferencePass::ReferencePass(ShardedModel& policy, const ReferenceModel& referen
     : policy_(policy), reference_(reference), has_divergence_(has_divergence) {
   if (!has_divergence_) return;
   policy_.compute().run([&](StreamHandle) {
-    divergence_ = at::zeros({1}, at::TensorOptions(at::kFloat).device(policy_.parameters().state().device));
+    divergence_ =
+        at::zeros({1}, at::TensorOptions(at::kFloat).device(policy_.parameters().state().device));
     sum_scratch_ = policy_.ranks().sum_scratch(divergence_);
   });
 }

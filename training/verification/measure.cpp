@@ -36,8 +36,9 @@ std::vector<OwnedGradient> owned_gradients(ShardedModel& model) {
   for (const ShardView& shard : model.parameters().shards()) {
     if (!shard.trainable) continue;
     const ParameterSpec& spec = *specs.at(shard.parameter);
-    gradients.push_back({shard.parameter, shard.begin, grad.narrow(0, shard.state_begin, shard.numel),
-                         spec.row_numel(), spec.parts});
+    gradients.push_back({shard.parameter, shard.begin,
+                         grad.narrow(0, shard.state_begin, shard.numel), spec.row_numel(),
+                         spec.parts});
   }
   return gradients;
 }

@@ -28,7 +28,8 @@ TEST(ConfigOffload, IsAValueOrAListInAnyOrder) {
 }
 
 TEST(ConfigOffload, IsWrittenAsItIsRead) {
-  for (const char* value : {"auto", "none", "activations", "optimizer", "[optimizer, activations]"}) {
+  for (const char* value :
+       {"auto", "none", "activations", "optimizer", "[optimizer, activations]"}) {
     const Config config = load(std::string("memory: {offload: ") + value + "}");
     EXPECT_EQ(load(dump_config(config)).memory.offload, config.memory.offload) << value;
   }

@@ -47,7 +47,8 @@ TEST(OffloadFit, AnOffloadedStateTakesTheTimeOfItsCopies) {
   MemorySettings offloaded = kept;
   offloaded.offload = Offload::kOptimizer;
   const MemoryPlan plan = plan_with(input, offloaded);
-  const double more = static_cast<double>(sum_bytes(plan.offloaded_state)) / kHostCopyBytesPerSecond;
+  const double more =
+      static_cast<double>(sum_bytes(plan.offloaded_state)) / kHostCopyBytesPerSecond;
   EXPECT_NEAR(time.seconds(offloaded) - time.seconds(kept), more, 0.01 * more);
 }
 

@@ -101,7 +101,8 @@ TEST(PlanHeader, IsReadBackToTheLastBit) {
   PlanEntry lowered = entry_from(9, 2);
   lowered.lowered_from = 2048;
   lowered.shard_size = 2;
-  lowered.fitted = {{Recompute::kFull, 3, Recompute::kSelective}, 5, Offload::kActivationsAndOptimizer};
+  lowered.fitted = {
+      {Recompute::kFull, 3, Recompute::kSelective}, 5, Offload::kActivationsAndOptimizer};
   lowered.accumulate = Accumulate::kLocal;
   header.begin(lowered);
   EXPECT_EQ(parse_plan_header(plan_header_text(header), "here"), header);
@@ -156,7 +157,8 @@ TEST(PlanHeader, WithAMemoryChoiceThatIsNoneIsACheckpointError) {
   const std::string text = plan_header_text(header);
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"selective", "seldom"},
-           {"\"optimizer\"", "\"optimiser\""}, {"\"gather_slots\":3", "\"gather_slots\":0"}}) {
+           {"\"optimizer\"", "\"optimiser\""},
+           {"\"gather_slots\":3", "\"gather_slots\":0"}}) {
     std::string damaged = text;
     damaged.replace(damaged.find(from), from.size(), to);
     EXPECT_THROW(parse_plan_header(damaged, "step-7"), Error) << damaged;

@@ -27,9 +27,9 @@ using test::write_bytes;
 
 class RunSaverTest : public ::testing::Test {
  protected:
-  explicit RunSaverTest(const ShardingOptions& options = {.optimizer_state =
-                                                              adamw_state(at::kFloat)},
-                        ParameterEncoding encoding = {})
+  explicit RunSaverTest(
+      const ShardingOptions& options = {.optimizer_state = adamw_state(at::kFloat)},
+      ParameterEncoding encoding = {})
       : model_(test::make_toy_blocks({.num_layers = 2, .layer_encoding = encoding}), *device_,
                {world_->connect(Backend::kLocal), world_->connect(Backend::kLocal)}, options) {
     config_.run.output = folder_.path();

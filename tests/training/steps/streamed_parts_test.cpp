@@ -21,8 +21,8 @@ namespace packtrain::streamed_parts_test {
 namespace {
 
 constexpr std::array kUpdates = {UpdateStep{.learning_rate = 0.1}};
-constexpr std::int64_t kHidden = 96;         // a matrix has 9,216 elements: several parts
-constexpr std::int64_t kSmallestSlot = 1;    // parts are as small as they may be
+constexpr std::int64_t kHidden = 96;       // a matrix has 9,216 elements: several parts
+constexpr std::int64_t kSmallestSlot = 1;  // parts are as small as they may be
 
 struct Case {
   std::string name;
@@ -51,13 +51,13 @@ std::vector<Case> cases() {
   grouped.groups = {{.match = "*", .name = "lion"}};
   test::ToyOptions two = toy_with(DataType::kBFloat16);
   two.num_optimizers = 2;
-  return {{"adamw", section_of("adamw"), toy_with(DataType::kFloat32)},
-          {"adamw of bfloat16 weights", section_of("adamw"), toy_with(DataType::kBFloat16)},
-          {"bfloat16 moments", section_of("adamw", Moments::kBFloat16),
-           toy_with(DataType::kBFloat16)},
-          {"lion", section_of("lion"), toy_with(DataType::kBFloat16)},
-          {"sophia", section_of("sophia"), toy_with(DataType::kBFloat16)},
-          {"two optimizers", grouped, two}};
+  return {
+      {"adamw", section_of("adamw"), toy_with(DataType::kFloat32)},
+      {"adamw of bfloat16 weights", section_of("adamw"), toy_with(DataType::kBFloat16)},
+      {"bfloat16 moments", section_of("adamw", Moments::kBFloat16), toy_with(DataType::kBFloat16)},
+      {"lion", section_of("lion"), toy_with(DataType::kBFloat16)},
+      {"sophia", section_of("sophia"), toy_with(DataType::kBFloat16)},
+      {"two optimizers", grouped, two}};
 }
 
 // A model of one rank and its step.
