@@ -19,6 +19,7 @@ struct AdamWDtypes {
   const char* name;
   at::ScalarType grad;
   at::ScalarType moments;
+  at::ScalarType master = at::kFloat;  // bfloat16: it is the weight
 };
 
 at::TensorOptions options_on_gpu(at::ScalarType dtype) {
@@ -26,17 +27,20 @@ at::TensorOptions options_on_gpu(at::ScalarType dtype) {
 }
 
 double bytes_an_element(const AdamWDtypes& dtypes) {
-  constexpr double kMasterAndWeight = 4 + 4 + 2;
-  return kMasterAndWeight + static_cast<double>(at::elementSize(dtypes.grad)) +
+  const double master_and_weight = dtypes.master == at::kFloat ? 4 + 4 + 2 : 2 + 2;
+  return master_and_weight + static_cast<double>(at::elementSize(dtypes.grad)) +
          4 * static_cast<double>(at::elementSize(dtypes.moments));
 }
 
 AdamWTensors make_tensors(const AdamWDtypes& dtypes, std::int64_t numel) {
-  return {.master = random_numbers({numel}, at::kFloat),
-          .grad = random_numbers({numel}, dtypes.grad),
-          .exp_avg = at::zeros({numel}, options_on_gpu(dtypes.moments)),
-          .exp_avg_sq = at::zeros({numel}, options_on_gpu(dtypes.moments)),
-          .weight = at::zeros({numel}, options_on_gpu(at::kBFloat16))};
+  AdamWTensors tensors{.master = random_numbers({numel}, dtypes.master),
+                       .grad = random_numbers({numel}, dtypes.grad),
+                       .exp_avg = at::zeros({numel}, options_on_gpu(dtypes.moments)),
+                       .exp_avg_sq = at::zeros({numel}, options_on_gpu(dtypes.moments)),
+                       .weight = {}};
+  const bool has_weight = dtypes.master == at::kFloat;
+  tensors.weight = has_weight ? at::zeros({numel}, options_on_gpu(at::kBFloat16)) : tensors.master;
+  return tensors;
 }
 
 void add_adamw(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_t numel) {
@@ -107,14 +111,16 @@ void add_sophia(OpBenchmarks& benchmarks, const AdamWDtypes& dtypes, std::int64_
 }
 
 // Moments of 8-bit codes, with a scale for each block.
-void add_adamw8(OpBenchmarks& benchmarks, std::int64_t numel) {
-  constexpr double kBytes = 4 + 4 + 2 + 2 + 4 * (1 + 4.0 / kMomentBlock);
+void add_adamw8(OpBenchmarks& benchmarks, std::int64_t numel, const char* name,
+                at::ScalarType master) {
+  const AdamWDtypes dtypes{name, at::kBFloat16, at::kByte, master};
+  const double scales_of_block = 4 * 4.0 / kMomentBlock;
   benchmarks.push_back(
-      {.name = "adamw, bf16 gradients, int8 moments",
+      {.name = name,
        .shape = shape_text({numel}),
-       .bytes = kBytes * static_cast<double>(numel),
+       .bytes = (bytes_an_element(dtypes) + scales_of_block) * static_cast<double>(numel),
        .make = [=] {
-         const AdamWTensors tensors = make_tensors({"", at::kBFloat16, at::kByte}, numel);
+         const AdamWTensors tensors = make_tensors(dtypes, numel);
          const auto scales = [=] {
            return at::zeros({numel / kMomentBlock}, options_on_gpu(at::kFloat));
          };
@@ -170,7 +176,14 @@ void add_optimizers(OpBenchmarks& benchmarks) {
   add_adamw(benchmarks, {"adamw, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel);
   add_adamw(benchmarks, {"adamw, bf16 gradients and moments", at::kBFloat16, at::kBFloat16},
             kNumel);
-  add_adamw8(benchmarks, kNumel);
+  add_adamw(benchmarks,
+            {"adamw, bf16 gradients and master", at::kBFloat16, at::kFloat, at::kBFloat16}, kNumel);
+  add_adamw(
+      benchmarks,
+      {"adamw, bf16 gradients, moments and master", at::kBFloat16, at::kBFloat16, at::kBFloat16},
+      kNumel);
+  add_adamw8(benchmarks, kNumel, "adamw, bf16 gradients, int8 moments", at::kFloat);
+  add_adamw8(benchmarks, kNumel, "adamw, bf16 gradients and master, int8 moments", at::kBFloat16);
   add_adamw_amax(benchmarks, {"adamw, bf16 gradients, amaxes", at::kBFloat16, at::kFloat}, kNumel);
   add_sophia(benchmarks, {"sophia", at::kFloat, at::kFloat}, kNumel, /*hessian=*/false);
   add_sophia(benchmarks, {"sophia, bf16 gradients", at::kBFloat16, at::kFloat}, kNumel,

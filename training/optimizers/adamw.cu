@@ -47,7 +47,7 @@ __device__ void store_moments(const AdamWArguments& a, const UpdatePiece& piece,
   *reinterpret_cast<Bits*>(static_cast<std::uint16_t*>(a.exp_avg_sq) + i) = second;
 }
 
-template <typename Gradient, typename Moment, int N>
+template <typename Gradient, typename Moment, typename Master, int N>
 __global__ void __launch_bounds__(kUpdateThreads)
     adamw_kernel(const __grid_constant__ AdamWArguments a) {
   const std::int64_t i = a.begin + (std::int64_t{kUpdateThreads} * blockIdx.x + threadIdx.x) * N;
@@ -61,15 +61,14 @@ __global__ void __launch_bounds__(kUpdateThreads)
   float m[N];
   float v[N];
   device::load(static_cast<const Gradient*>(a.grad) + i, g);
-  device::load(a.master + i, w);
+  device::load(static_cast<const Master*>(a.master) + i, w);
   device::load(static_cast<const Moment*>(a.exp_avg) + i, m);
   device::load(static_cast<const Moment*>(a.exp_avg_sq) + i, v);
   if (skips) return;
 #pragma unroll
   for (int k = 0; k < N; ++k) update(a, piece.decay, clip_factor, g[k], w[k], m[k], v[k]);
-  device::store(w, a.master + i);
+  store_master<Master>(a, piece, i, w);
   store_moments(a, piece, i, m, v, static_cast<Moment*>(nullptr));
-  if (a.weight != nullptr) device::store(w, static_cast<__nv_bfloat16*>(a.weight) + i);
   if (a.amax != nullptr) enter_amax(a, piece, known, w);
 }
 
@@ -82,8 +81,8 @@ bool can_take_runs(const AdamWArguments& a) {
 
 void launch_adamw(const AdamWArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  const auto launch = [&](auto gradient, auto moment, auto elements, unsigned blocks) {
-    adamw_kernel<decltype(gradient), decltype(moment), elements()>
+  const auto launch = [&](auto gradient, auto moment, auto master, auto elements, unsigned blocks) {
+    adamw_kernel<decltype(gradient), decltype(moment), decltype(master), elements()>
         <<<blocks, kUpdateThreads, 0, on>>>(arguments);
   };
   launch_update(arguments, arguments.moments_dtype, can_take_runs(arguments), launch);

@@ -26,6 +26,8 @@ void check_part8(const ShardPart& part, std::span<const ShardRange> ranges) {
   for (const ShardRange& range : ranges) {
     check.require(range.begin % kMomentBlock == 0, "master", part.master,
                   "ranges that begin at blocks");
+    check.require(range.first_element % 8 == 0, "master", part.master,
+                  "ranges whose elements in the model begin at multiples of 8");
   }
 }
 
@@ -51,11 +53,12 @@ void launch8(const AdamW8Arguments& arguments, const at::Device& device) {
 
 class AdamW8 final : public Optimizer {
  public:
-  explicit AdamW8(const OptimizerSection& section) {
+  AdamW8(const OptimizerSection& section, std::uint64_t seed) {
     options_.beta1 = section.betas[0];
     options_.beta2 = section.betas[1];
     options_.epsilon = section.epsilon;
     options_.weight_decay = weight_decays(section);
+    options_.seed = seed;
   }
 
   const char* name() const override { return "AdamW"; }
@@ -96,6 +99,8 @@ void adamw8(const ShardPart& part, std::span<const ShardRange> ranges, const Ada
   arguments.first = coded(part.state[0], part.state[1]);
   arguments.second = coded(part.state[2], part.state[3]);
   static_cast<AdamWScalars&>(arguments) = adamw_scalars(options);
+  arguments.seed = options.seed;
+  arguments.step = static_cast<std::uint64_t>(options.step);
   launch_pieces(
       "adamw8", arguments, ranges, part.master.numel(),
       [&](OptimizerGroup group) {
@@ -104,8 +109,8 @@ void adamw8(const ShardPart& part, std::span<const ShardRange> ranges, const Ada
       [&](const AdamW8Arguments& full) { launch8(full, part.master.device()); });
 }
 
-std::unique_ptr<Optimizer> make_adamw8(const OptimizerSection& options) {
-  return std::make_unique<AdamW8>(options);
+std::unique_ptr<Optimizer> make_adamw8(const OptimizerSection& options, std::uint64_t seed) {
+  return std::make_unique<AdamW8>(options, seed);
 }
 
 }  // namespace packtrain

@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/vector.cuh"
@@ -91,7 +92,7 @@ __device__ void encode(const CodedMoment& moment, const DecadeTable& table, cons
   }
 }
 
-template <typename Gradient>
+template <typename Gradient, typename Master>
 __global__ void __launch_bounds__(kUpdateThreads)
     adamw8_kernel(const __grid_constant__ AdamW8Arguments a, bool is_aligned) {
   __shared__ SharedTables tables;
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
   float m[kPerLane];
   float v[kPerLane];
   load_lane(static_cast<const Gradient*>(a.grad), lane, whole, g);
-  load_lane(a.master, lane, whole, w);
+  load_lane(static_cast<const Master*>(a.master), lane, whole, w);
   decode(a.first, tables.maps[0], lane, whole, m);
   decode(a.second, tables.maps[1], lane, whole, v);
   const float clip = *a.clip_factor;
@@ -123,7 +124,10 @@ __global__ void __launch_bounds__(kUpdateThreads)
     w[k] =
         w[k] * piece.decay - a.step_size * m[k] / (sqrtf(v[k]) * a.inverse_root_bias2 + a.epsilon);
   }
-  store_lane(w, lane, whole, a.master);
+  if constexpr (std::is_same_v<Master, __nv_bfloat16>) {
+    round_masters(a, lane.i + piece.element_offset, w);
+  }
+  store_lane(w, lane, whole, static_cast<Master*>(a.master));
   if (a.weight != nullptr) store_lane(w, lane, whole, static_cast<__nv_bfloat16*>(a.weight));
   encode(a.first, tables.decades[0], lane, whole, m);
   encode(a.second, tables.decades[1], lane, whole, v);
@@ -133,14 +137,23 @@ __global__ void __launch_bounds__(kUpdateThreads)
   enter_amax(a, piece, known_amax(a, piece), w);
 }
 
-template <typename Gradient>
-void launch8(const AdamW8Arguments& a, cudaStream_t stream) {
+template <typename Gradient, typename Master>
+void launch8_of(const AdamW8Arguments& a, cudaStream_t stream) {
   const std::int64_t num_blocks = (a.end() - a.begin + kMomentBlock - 1) / kMomentBlock;
   const bool is_aligned = aligned(a.master) && aligned(a.grad) && aligned(a.weight) &&
                           aligned(a.first.codes) && aligned(a.second.codes) &&
                           a.begin % kMomentBlock == 0;
   const auto grid = static_cast<unsigned>((num_blocks + kWarps - 1) / kWarps);
-  adamw8_kernel<Gradient><<<grid, kUpdateThreads, 0, stream>>>(a, is_aligned);
+  adamw8_kernel<Gradient, Master><<<grid, kUpdateThreads, 0, stream>>>(a, is_aligned);
+}
+
+template <typename Gradient>
+void launch8(const AdamW8Arguments& a, cudaStream_t stream) {
+  if (a.master_dtype == DataType::kBFloat16) {
+    launch8_of<Gradient, __nv_bfloat16>(a, stream);
+  } else {
+    launch8_of<Gradient, float>(a, stream);
+  }
 }
 
 }  // namespace

@@ -31,6 +31,6 @@ std::vector<OptimizerStateSpec> adamw8_state();
 void adamw8(const ShardPart& part, std::span<const ShardRange> ranges, const AdamWOptions& options,
             const at::Tensor& clip_factor, const at::Tensor& skip);
 
-std::unique_ptr<Optimizer> make_adamw8(const OptimizerSection& options);
+std::unique_ptr<Optimizer> make_adamw8(const OptimizerSection& options, std::uint64_t seed);
 
 }  // namespace packtrain

@@ -1,11 +1,10 @@
 #include <c10/util/BFloat16.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "training/optimizers/adamw8_arguments.h"
-#include "training/optimizers/cpu_amax.h"
+#include "training/optimizers/cpu_master.h"
 
 namespace packtrain {
 namespace {
@@ -27,16 +26,16 @@ void store_codes(const CodedMoment& moment, const DecadeTable& decades, std::int
 }
 
 template <typename Gradient>
-std::uint32_t update_block8(const AdamW8Arguments& a, const UpdatePiece& piece, std::int64_t begin,
-                            std::int64_t end) {
+void update_block8(const AdamW8Arguments& a, const UpdatePiece& piece, std::int64_t begin,
+                   std::int64_t end) {
   const float clip = *a.clip_factor;
   const float first_largest = a.first.largest[begin / kMomentBlock];
   const float second_largest = a.second.largest[begin / kMomentBlock];
   const auto* grad = static_cast<const Gradient*>(a.grad);
-  auto* weight = static_cast<c10::BFloat16*>(a.weight);
   float first[kMomentBlock];
   float second[kMomentBlock];
-  std::uint32_t most = 0;  // magnitude of a weight, as bits
+  CpuMaster masters(a, piece, begin, end);
+  float* master = masters.values();
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = clip * static_cast<float>(grad[i]);
     const float m = a.beta1 * kFirstMap[a.first.codes[i]] * first_largest + a.one_minus_beta1 * g;
@@ -44,29 +43,26 @@ std::uint32_t update_block8(const AdamW8Arguments& a, const UpdatePiece& piece, 
         a.beta2 * kSecondMap[a.second.codes[i]] * second_largest + a.one_minus_beta2 * g * g;
     first[i - begin] = m;
     second[i - begin] = v;
-    float w = a.master[i] * piece.decay -
-              a.step_size * m / (std::sqrt(v) * a.inverse_root_bias2 + a.epsilon);
-    a.master[i] = w;
-    if (weight != nullptr) w = static_cast<float>(weight[i] = static_cast<c10::BFloat16>(w));
-    most = std::max(most, std::bit_cast<std::uint32_t>(w) & 0x7FFFFFFFU);
+    float& w = master[i - begin];
+    w = w * piece.decay - a.step_size * m / (std::sqrt(v) * a.inverse_root_bias2 + a.epsilon);
   }
   store_codes(a.first, kFirstDecades, begin, end, first);
   store_codes(a.second, kSecondDecades, begin, end, second);
-  return most;
+  masters.write();
 }
 
 }  // namespace
 
 void adamw8_cpu_range(const AdamW8Arguments& a, const UpdatePiece& piece, std::int64_t begin,
                       std::int64_t end) {
-  std::uint32_t most = 0;
   for (std::int64_t i = begin; i < end; i += kMomentBlock) {
     const std::int64_t stop = std::min(i + kMomentBlock, end);
-    most = std::max(most, a.grad_dtype == DataType::kBFloat16
-                              ? update_block8<c10::BFloat16>(a, piece, i, stop)
-                              : update_block8<float>(a, piece, i, stop));
+    if (a.grad_dtype == DataType::kBFloat16) {
+      update_block8<c10::BFloat16>(a, piece, i, stop);
+    } else {
+      update_block8<float>(a, piece, i, stop);
+    }
   }
-  enter_magnitude(most, a.amax, piece.amax);
 }
 
 }  // namespace packtrain

@@ -23,8 +23,6 @@ struct AdamWArguments : PartArguments, AdamWScalars {
   void* exp_avg = nullptr;
   void* exp_avg_sq = nullptr;
   DataType moments_dtype = DataType::kFloat32;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
 };
 
 }  // namespace packtrain

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-#include "training/optimizers/cpu_amax.h"
+#include "training/optimizers/cpu_master.h"
 #include "training/optimizers/stochastic_rounding.h"
 
 namespace packtrain {
@@ -38,11 +38,13 @@ void store_moments(const AdamWArguments& a, const UpdatePiece& piece, std::int64
 template <typename Gradient, typename Moment>
 void update(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t begin,
             std::int64_t end) {
+  if (begin >= end) return;  // else the compiler warns of the arrays
   const float clip_factor = *a.clip_factor;
   const float decay = piece.decay;
   float first[kMaxElements];
   float second[kMaxElements];
-  float* __restrict__ master = a.master + begin;
+  CpuMaster masters(a, piece, begin, end);
+  float* __restrict__ master = masters.values();
   const auto* __restrict__ grad = static_cast<const Gradient*>(a.grad) + begin;
   const auto* __restrict__ exp_avg = static_cast<const Moment*>(a.exp_avg) + begin;
   const auto* __restrict__ exp_avg_sq = static_cast<const Moment*>(a.exp_avg_sq) + begin;
@@ -56,6 +58,7 @@ void update(const AdamWArguments& a, const UpdatePiece& piece, std::int64_t begi
         master[i] * decay - a.step_size * m / (std::sqrt(v) * a.inverse_root_bias2 + a.epsilon);
   }
   store_moments(a, piece, begin, end, first, second, static_cast<Moment*>(nullptr));
+  masters.write();
 }
 
 template <typename Gradient>
@@ -77,14 +80,6 @@ void adamw_cpu_range(const AdamWArguments& a, const UpdatePiece& piece, std::int
   } else {
     update_with<float>(a, piece, begin, end);
   }
-  const float* __restrict__ master = a.master;
-  if (a.weight == nullptr) {
-    enter_cpu_amax(master + begin, end - begin, a.amax, piece.amax);
-    return;
-  }
-  auto* __restrict__ weight = static_cast<c10::BFloat16*>(a.weight);
-  for (std::int64_t i = begin; i < end; ++i) weight[i] = static_cast<c10::BFloat16>(master[i]);
-  enter_cpu_amax(weight + begin, end - begin, a.amax, piece.amax);
 }
 
 }  // namespace packtrain

@@ -36,7 +36,7 @@ class AdamW final : public Optimizer {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_adamw(const OptimizerSection& options, std::uint64_t seed) {
-  if (options.moments == Moments::kInt8) return make_adamw8(options);
+  if (options.moments == Moments::kInt8) return make_adamw8(options, seed);
   return std::make_unique<AdamW>(options, seed);
 }
 

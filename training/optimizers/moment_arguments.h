@@ -26,8 +26,6 @@ struct MomentArguments : PartArguments {
   float beta2 = 0;
   float one_minus_beta2 = 0;
   float learning_rate = 0;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
 };
 
 // The rules for one element, the same functions on CPU and GPU.

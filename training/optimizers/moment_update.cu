@@ -12,7 +12,7 @@
 namespace packtrain {
 namespace {
 
-template <typename Rule, typename Gradient, typename Moment, int N>
+template <typename Rule, typename Gradient, typename Moment, typename Master, int N>
 __global__ void __launch_bounds__(kUpdateThreads)
     moment_kernel(const __grid_constant__ MomentArguments a) {
   const std::int64_t i = a.begin + (std::int64_t{kUpdateThreads} * blockIdx.x + threadIdx.x) * N;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
   float w[N] = {};
   float m[N] = {};
   device::load(static_cast<const Gradient*>(a.grad) + i, g);
-  if constexpr (Rule::kWritesWeight) device::load(a.master + i, w);
+  if constexpr (Rule::kWritesWeight) device::load(static_cast<const Master*>(a.master) + i, w);
   if constexpr (Rule::kHasMoment) device::load(static_cast<const Moment*>(a.moment) + i, m);
   if (skips) return;
 #pragma unroll
@@ -35,8 +35,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
   }
   if constexpr (Rule::kWritesGrad) device::store(g, static_cast<Gradient*>(a.grad) + i);
   if constexpr (Rule::kWritesWeight) {
-    device::store(w, a.master + i);
-    if (a.weight != nullptr) device::store(w, static_cast<__nv_bfloat16*>(a.weight) + i);
+    store_master<Master>(a, piece, i, w);
     if (a.amax != nullptr) enter_amax(a, piece, known, w);
   }
 }
@@ -52,8 +51,9 @@ void launch_moment_update(const MomentArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
   with_rule(arguments.rule, [&](auto rule) {
     using Rule = decltype(rule);
-    const auto launch = [&](auto gradient, auto moment, auto elements, unsigned blocks) {
-      moment_kernel<Rule, decltype(gradient), decltype(moment), elements()>
+    const auto launch = [&](auto gradient, auto moment, auto master, auto elements,
+                            unsigned blocks) {
+      moment_kernel<Rule, decltype(gradient), decltype(moment), decltype(master), elements()>
           <<<blocks, kUpdateThreads, 0, on>>>(arguments);
     };
     launch_update(arguments, arguments.moment_dtype, takes_moment_vectors(arguments), launch);

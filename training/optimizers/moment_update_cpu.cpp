@@ -2,10 +2,9 @@
 
 #include <c10/util/BFloat16.h>
 
-#include <algorithm>
 #include <bit>
 
-#include "training/optimizers/cpu_amax.h"
+#include "training/optimizers/cpu_master.h"
 #include "training/optimizers/stochastic_rounding.h"
 
 namespace packtrain {
@@ -26,23 +25,19 @@ void update_range(const MomentArguments& a, const UpdatePiece& piece, std::int64
   const float clip = *a.clip_factor;
   auto* grad = static_cast<Gradient*>(a.grad);
   auto* moment = static_cast<Moment*>(a.moment);
-  auto* weight = static_cast<c10::BFloat16*>(a.weight);
-  std::uint32_t most = 0;  // magnitude, as bits, which have its order
+  CpuMaster masters(a, piece, begin, end);
+  float* master = masters.values();
   for (std::int64_t i = begin; i < end; ++i) {
     float g = static_cast<float>(grad[i]);
-    float w = Rule::kWritesWeight ? a.master[i] : 0.0F;
+    float w = Rule::kWritesWeight ? master[i - begin] : 0.0F;
     float m = 0;
     if constexpr (Rule::kHasMoment) m = static_cast<float>(moment[i]);
     Rule::apply(a, piece.decay, clip, g, w, m);
     if constexpr (Rule::kHasMoment) store_moment(a, i + piece.element_offset, m, moment[i]);
     if constexpr (Rule::kWritesGrad) grad[i] = static_cast<Gradient>(g);
-    if constexpr (Rule::kWritesWeight) {
-      a.master[i] = w;
-      if (weight != nullptr) w = static_cast<float>(weight[i] = static_cast<c10::BFloat16>(w));
-      most = std::max(most, std::bit_cast<std::uint32_t>(w) & 0x7FFFFFFFU);
-    }
+    if constexpr (Rule::kWritesWeight) master[i - begin] = w;
   }
-  if (Rule::kWritesWeight) enter_magnitude(most, a.amax, piece.amax);
+  if (Rule::kWritesWeight) masters.write();
 }
 
 template <typename Rule, typename Gradient>

@@ -25,7 +25,7 @@ __device__ void add_unclipped(const SophiaArguments& a, int count) {
   if (is_first) atomicAdd(a.num_unclipped + warp % kUnclippedCounters, count);
 }
 
-template <typename Gradient, typename State, int N>
+template <typename Gradient, typename State, typename Master, int N>
 __global__ void __launch_bounds__(kUpdateThreads)
     sophia_kernel(const __grid_constant__ SophiaArguments a) {
   const std::int64_t i = a.begin + (std::int64_t{kUpdateThreads} * blockIdx.x + threadIdx.x) * N;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
   float m[N];
   float h[N];
   device::load(static_cast<const Gradient*>(a.grad) + i, g);
-  device::load(a.master + i, w);
+  device::load(static_cast<const Master*>(a.master) + i, w);
   device::load(static_cast<const State*>(a.exp_avg) + i, m);
   device::load(static_cast<const State*>(a.hessian) + i, h);
   if (skips) return;
@@ -51,9 +51,8 @@ __global__ void __launch_bounds__(kUpdateThreads)
     num_unclipped += fabsf(scaled) < 1.0F ? 1 : 0;
     w[k] = w[k] * piece.decay - a.learning_rate * fmaxf(-1.0F, fminf(scaled, 1.0F));
   }
-  device::store(w, a.master + i);
+  store_master<Master>(a, piece, i, w);
   store_state<0>(a, piece, i, m, static_cast<State*>(a.exp_avg));
-  if (a.weight != nullptr) device::store(w, static_cast<__nv_bfloat16*>(a.weight) + i);
   if (a.amax != nullptr) enter_amax(a, piece, known, w);
   if (a.num_unclipped != nullptr) add_unclipped(a, num_unclipped);
 }
@@ -84,14 +83,15 @@ bool takes_vectors(const SophiaArguments& a) {
 
 void launch_sophia(const SophiaArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  const auto launch = [&](auto gradient, auto state, auto elements, unsigned blocks) {
+  const auto launch = [&](auto gradient, auto state, auto master, auto elements, unsigned blocks) {
     using Gradient = decltype(gradient);
     using State = decltype(state);
     constexpr int N = elements();
     if (arguments.pass == SophiaPass::kHessian) {
       hessian_kernel<Gradient, State, N><<<blocks, kUpdateThreads, 0, on>>>(arguments);
     } else {
-      sophia_kernel<Gradient, State, N><<<blocks, kUpdateThreads, 0, on>>>(arguments);
+      sophia_kernel<Gradient, State, decltype(master), N>
+          <<<blocks, kUpdateThreads, 0, on>>>(arguments);
     }
   };
   launch_update(arguments, arguments.state_dtype, takes_vectors(arguments), launch);

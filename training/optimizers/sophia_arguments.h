@@ -24,8 +24,6 @@ struct SophiaArguments : PartArguments {
   float learning_rate = 0;
   float gamma = 0;
   float epsilon = 0;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
 };
 
 }  // namespace packtrain

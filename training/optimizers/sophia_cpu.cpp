@@ -8,7 +8,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "training/optimizers/cpu_amax.h"
+#include "training/optimizers/cpu_master.h"
 #include "training/optimizers/stochastic_rounding.h"
 
 namespace packtrain {
@@ -36,7 +36,8 @@ void update_range(const SophiaArguments& a, const UpdatePiece& piece, std::int64
   const auto* __restrict__ grad = static_cast<const Gradient*>(a.grad);
   const auto* __restrict__ hessian = static_cast<const State*>(a.hessian);
   auto* __restrict__ exp_avg = static_cast<State*>(a.exp_avg);
-  float* __restrict__ master = a.master;
+  CpuMaster masters(a, piece, begin, end);
+  float* __restrict__ master = masters.values();
   std::int32_t num_unclipped = 0;
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = clip_factor * static_cast<float>(grad[i]);
@@ -44,9 +45,11 @@ void update_range(const SophiaArguments& a, const UpdatePiece& piece, std::int64
     const float scaled = m / std::max(a.gamma * static_cast<float>(hessian[i]), a.epsilon);
     const float clipped = std::max(-1.0F, std::min(scaled, 1.0F));
     num_unclipped += std::abs(scaled) < 1.0F ? 1 : 0;
-    master[i] = master[i] * piece.decay - a.learning_rate * clipped;
+    float& w = master[i - begin];
+    w = w * piece.decay - a.learning_rate * clipped;
     store_state(m, sophia_random<State>(a, piece, i), exp_avg[i]);
   }
+  masters.write();
   if (a.num_unclipped == nullptr) return;
   std::atomic_ref(a.num_unclipped[0]).fetch_add(num_unclipped, std::memory_order_relaxed);
 }
@@ -80,17 +83,6 @@ void run_range_with(const SophiaArguments& a, const UpdatePiece& piece, std::int
   }
 }
 
-void write_weight(const SophiaArguments& a, const UpdatePiece& piece, std::int64_t begin,
-                  std::int64_t end) {
-  if (a.weight == nullptr) {
-    enter_cpu_amax(a.master + begin, end - begin, a.amax, piece.amax);
-    return;
-  }
-  auto* __restrict__ weight = static_cast<c10::BFloat16*>(a.weight);
-  for (std::int64_t i = begin; i < end; ++i) weight[i] = static_cast<c10::BFloat16>(a.master[i]);
-  enter_cpu_amax(weight + begin, end - begin, a.amax, piece.amax);
-}
-
 }  // namespace
 
 void sophia_cpu_range(const SophiaArguments& a, const UpdatePiece& piece, std::int64_t begin,
@@ -100,7 +92,6 @@ void sophia_cpu_range(const SophiaArguments& a, const UpdatePiece& piece, std::i
   } else {
     run_range_with<float>(a, piece, begin, end);
   }
-  if (a.pass == SophiaPass::kUpdate) write_weight(a, piece, begin, end);
 }
 
 }  // namespace packtrain

@@ -22,4 +22,16 @@ constexpr RandomWords moment_random(std::uint64_t seed, std::uint64_t step, std:
   return philox(static_cast<std::uint64_t>(group), step, seed);
 }
 
+// Random bits of bfloat16 weights that are their own masters: of elements 8 * group + {0 .. 7}.
+// Each has half a word. The counters are no counters of moment_random(), so both are independent.
+constexpr RandomWords master_random(std::uint64_t seed, std::uint64_t step, std::int64_t group) {
+  constexpr std::uint64_t kMasters = std::uint64_t{1} << 63;
+  return philox(static_cast<std::uint64_t>(group) | kMasters, step, seed);
+}
+
+// The 16 bits, and others above them, of an element of the group: `place` is 0 .. 7.
+constexpr std::uint32_t master_bits(const RandomWords& random, std::int64_t place) {
+  return random.values[place / 2] >> (16 * (place % 2));
+}
+
 }  // namespace packtrain

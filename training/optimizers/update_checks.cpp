@@ -28,8 +28,7 @@ void UpdateChecks::require(bool holds, const char* name, const at::Tensor& tenso
 }
 
 void UpdateChecks::tensors(std::span<const ShardRange> ranges) const {
-  require(part_.master.defined() && part_.master.scalar_type() == at::kFloat, "master",
-          part_.master, "contiguous float32 [n]");
+  require(part_.master.defined(), "master", part_.master, "contiguous float32 or bfloat16 [n]");
   flat(part_.master, "master");
   flat(part_.grad, "grad");
   std::int64_t num_amaxes = 0;
@@ -41,6 +40,8 @@ void UpdateChecks::tensors(std::span<const ShardRange> ranges) const {
   flat(part_.weight, "weight");
   require(part_.weight.scalar_type() == at::kBFloat16, "weight", part_.weight,
           "bfloat16, or master itself");
+  require(part_.master.scalar_type() == at::kFloat, "master", part_.master,
+          "float32, because weight is another tensor");
 }
 
 void UpdateChecks::flat(const at::Tensor& tensor, const char* name) const {
@@ -82,7 +83,8 @@ DataType flat_type(const at::Tensor& tensor) {
 
 void set_part(PartArguments& arguments, const ShardPart& part, const at::Tensor& clip_factor,
               const at::Tensor& skip) {
-  arguments.master = part.master.mutable_data_ptr<float>();
+  arguments.master = part.master.mutable_data_ptr();
+  arguments.master_dtype = flat_type(part.master);
   arguments.grad = part.grad.mutable_data_ptr();
   arguments.grad_dtype = flat_type(part.grad);
   if (has_own_weight(part)) arguments.weight = part.weight.mutable_data_ptr();

@@ -94,34 +94,73 @@ __device__ void store_state(const Arguments& a, const UpdatePiece& piece, std::i
   device::store_vec(rounded, reinterpret_cast<std::uint16_t*>(to) + i);
 }
 
+// Rounds masters of `element` of the model and of those after it to bfloat16, stochastically. N is
+// 1, 4 or 8, and divides `element`.
+template <typename Arguments, int N>
+__device__ void round_masters(const Arguments& a, std::int64_t element, float (&values)[N]) {
+  static_assert(N == 1 || N == 4 || N == 8);
+  RandomWords random = master_random(a.seed, a.step, element / 8);
+  if (N == 4 && element % 8 != 0) {
+    random.values[0] = random.values[2];
+    random.values[1] = random.values[3];
+  }
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const std::uint32_t bits = master_bits(random, N == 1 ? element % 8 : k);
+    const std::uint32_t rounded = round_stochastically(__float_as_uint(values[k]), bits);
+    values[k] = __uint_as_float(rounded << 16);
+  }
+}
+
+// Stores masters from element i on, and the weight if it has its own memory. `values` are then the
+// masters as stored.
+template <typename Master, typename Arguments, int N>
+__device__ void store_master(const Arguments& a, const UpdatePiece& piece, std::int64_t i,
+                             float (&values)[N]) {
+  if constexpr (std::is_same_v<Master, __nv_bfloat16>) {
+    round_masters(a, i + piece.element_offset, values);
+  }
+  device::store(values, static_cast<Master*>(a.master) + i);
+  if (a.weight != nullptr) device::store(values, static_cast<__nv_bfloat16*>(a.weight) + i);
+}
+
 template <int N>
 using Elements = std::integral_constant<int, N>;
 
-template <typename Gradient, typename State, typename Launch>
+template <typename Gradient, typename State, typename Master, typename Launch>
 void launch_update_of(const PartArguments& a, bool takes_vectors, const Launch& launch) {
   const auto blocks = [&](int elements) {
     const std::int64_t per_block = std::int64_t{kUpdateThreads} * elements;
     return static_cast<unsigned>((a.end() - a.begin + per_block - 1) / per_block);
   };
   if (takes_vectors) {
-    launch(Gradient{}, State{}, Elements<kUpdateVecSize>{}, blocks(kUpdateVecSize));
+    launch(Gradient{}, State{}, Master{}, Elements<kUpdateVecSize>{}, blocks(kUpdateVecSize));
   } else {
-    launch(Gradient{}, State{}, Elements<1>{}, blocks(1));
+    launch(Gradient{}, State{}, Master{}, Elements<1>{}, blocks(1));
   }
 }
 
-// Calls launch(Gradient{}, State{}, Elements<of a thread>{}, blocks of threads): values choose the
-// types of a kernel.
+template <typename Gradient, typename State, typename Launch>
+void launch_master_of(const PartArguments& a, bool takes_vectors, const Launch& launch) {
+  if (a.master_dtype == DataType::kBFloat16) {
+    launch_update_of<Gradient, State, __nv_bfloat16>(a, takes_vectors, launch);
+  } else {
+    launch_update_of<Gradient, State, float>(a, takes_vectors, launch);
+  }
+}
+
+// Calls launch(Gradient{}, State{}, Master{}, Elements<of a thread>{}, blocks of threads): values
+// choose the types of a kernel.
 template <typename Launch>
 void launch_update(const PartArguments& a, DataType state, bool takes_vectors,
                    const Launch& launch) {
   const bool is_bfloat16 = state == DataType::kBFloat16;
   if (a.grad_dtype == DataType::kBFloat16) {
-    is_bfloat16 ? launch_update_of<__nv_bfloat16, __nv_bfloat16>(a, takes_vectors, launch)
-                : launch_update_of<__nv_bfloat16, float>(a, takes_vectors, launch);
+    is_bfloat16 ? launch_master_of<__nv_bfloat16, __nv_bfloat16>(a, takes_vectors, launch)
+                : launch_master_of<__nv_bfloat16, float>(a, takes_vectors, launch);
   } else {
-    is_bfloat16 ? launch_update_of<float, __nv_bfloat16>(a, takes_vectors, launch)
-                : launch_update_of<float, float>(a, takes_vectors, launch);
+    is_bfloat16 ? launch_master_of<float, __nv_bfloat16>(a, takes_vectors, launch)
+                : launch_master_of<float, float>(a, takes_vectors, launch);
   }
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

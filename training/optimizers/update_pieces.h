@@ -35,13 +35,16 @@ struct UpdatePieces {
 
 // Tensors and scalars of a part that all updates have.
 struct PartArguments : UpdatePieces {
-  float* master = nullptr;
+  void* master = nullptr;
+  DataType master_dtype = DataType::kFloat32;
   void* grad = nullptr;           // Muon alone writes it
-  void* weight = nullptr;         // bfloat16; null: not written
+  void* weight = nullptr;         // bfloat16; null: not written, or it is the master
   std::uint32_t* amax = nullptr;  // null: no piece has one
   DataType grad_dtype = DataType::kFloat32;
   const float* clip_factor = nullptr;  // null: not read
   const std::uint8_t* skip = nullptr;
+  std::uint64_t seed = 0;  // of stochastic rounding, as the optimizer step
+  std::uint64_t step = 0;
 };
 
 }  // namespace packtrain
