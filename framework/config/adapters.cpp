@@ -252,6 +252,10 @@ void check_adapters(const Config& config) {
     refuse(fmt::format("optimizer.moments: {}", is_int8 ? "int8" : "bf16"),
            "Moments in bf16 have random bits that depend on all parameters; set fp32.");
   }
+  if (config.precision.master == Precision::kBFloat16) {
+    refuse("precision.master: bf16",
+           "Updates of bf16 weights have random bits that depend on all parameters; set fp32.");
+  }
   if (config.guard.non_finite == NonFinite::kRewind) {
     refuse("guard.non_finite: rewind", "Set stop or skip.");
   }

@@ -21,6 +21,16 @@ void check_reduce(const PrecisionSection& precision, const SettingPlaces& places
       "Set precision.reduce: fp32, or precision.compute: bf16.");
 }
 
+void check_master(const PrecisionSection& precision, const SettingPlaces& places) {
+  const bool is_narrower =
+      precision.compute == Precision::kFloat32 && precision.master == Precision::kBFloat16;
+  if (!is_narrower) return;
+  fail_check(fmt::format("{}, but {}: fp32 weights would be copies of a bf16 master",
+                         stated("precision.compute", "fp32", places),
+                         stated("precision.master", "bf16", places)),
+             "Set precision.master: fp32, or precision.compute: bf16.");
+}
+
 const char* name_of(LinearProducts products) {
   return products == LinearProducts::kFp8Tensor  ? "fp8_tensor"
          : products == LinearProducts::kFp8Block ? "fp8_block"
@@ -75,6 +85,7 @@ void check_deterministic(const Config& config, const SettingPlaces& places) {
 
 void check_precision(const Config& config, const SettingPlaces& places) {
   check_reduce(config.precision, places);
+  check_master(config.precision, places);
   check_linear(config, places);
   check_deterministic(config, places);
 }

@@ -20,6 +20,7 @@ enum class WeightGradientProducts { kBFloat16, kFp8, kFp8Block };
 
 struct PrecisionSection {
   Precision compute = Precision::kBFloat16;
+  Precision master = Precision::kFloat32;   // dtype of the weights that the optimizer updates
   Precision reduce = Precision::kBFloat16;  // dtype of gradients in reductions between ranks
   bool deterministic = false;               // bit-equal runs, slower kernels
   LinearProducts linear = LinearProducts::kBFloat16;

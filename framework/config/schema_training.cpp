@@ -212,8 +212,11 @@ std::vector<Field> fields_of(ScheduleSection& s) {
 std::vector<Field> fields_of(PrecisionSection& s) {
   return {
       choice("precision.compute", s.compute, precisions())
-          .means(
-              "Data type of weights, activations and gradients. Master weights are always fp32."),
+          .means("Data type of weights, activations and gradients."),
+      choice("precision.master", s.master, precisions())
+          .means("Data type of the trained weights that the optimizer updates and checkpoints "
+                 "have. `bf16` saves 4 bytes per parameter: there is no fp32 copy. Updates compute "
+                 "in fp32 and use unbiased stochastic rounding. It needs precision.compute: bf16."),
       choice("precision.reduce", s.reduce, precisions())
           .means("Data type of gradients when they are reduced between ranks. It is fp32 when "
                  "precision.compute is fp32."),

@@ -15,16 +15,6 @@
 namespace packtrain {
 namespace {
 
-struct PlannedKey {
-  const char* name;
-  const char* instead;
-};
-
-// Keys that users may expect but that this version does not have.
-const PlannedKey kPlannedKeys[] = {
-    {"precision.master", "Master weights are always fp32."},
-};
-
 std::string section_of(const std::string& name) {
   return name.substr(0, name.find('.'));
 }
@@ -110,10 +100,6 @@ Finding unknown_section(const Setting& setting, std::span<const std::string> key
 
 // For an unknown section without advice, also returns its key when there is advice for the key.
 std::vector<Finding> find_faults(const Setting& setting, std::span<const std::string> keys) {
-  for (const PlannedKey& planned : kPlannedKeys) {
-    if (setting.name() != planned.name) continue;
-    return {{setting.key_where, setting.name() + " is not in this version", planned.instead, ""}};
-  }
   if (!names_of(setting.section, keys).empty()) return {unknown_key(setting, keys)};
   std::vector<Finding> faults = {unknown_section(setting, keys)};
   if (faults[0].advice.empty() && !known_answer(setting.key, keys).empty()) {

@@ -68,6 +68,9 @@ struct ParameterSpec {
   int optimizer = 0;         // number of its optimizer settings (training/optimizers)
   bool block_state = false;  // its optimizer has state for blocks of elements
   ParameterEncoding encoding = {};
+  // The optimizer updates the encoded weight itself, without a float32 master. Trainable ones of a
+  // model have it all or none.
+  bool own_master = false;
   std::vector<ParameterPart> parts = {};  // empty: the model has no Hugging Face names
   bool decodable = false;                 // its operator decodes it (ops/encoded_weight.h)
   bool in_fp8 = false;                    // its products read 8-bit floats of one scale (ops/fp8)

@@ -17,7 +17,8 @@ struct ElementRange {
 };
 
 // The form in which ranks keep and gather the values of a parameter. Blocks read them as `type`. An
-// optimizer updates a float32 master in addition, for trainable parameters of another encoding.
+// optimizer updates a float32 master in addition, for trainable parameters of another encoding,
+// unless they are their own master (ParameterSpec::own_master).
 struct ParameterEncoding {
   enum class Format : std::uint8_t {
     kPlain,  // elements of `type`

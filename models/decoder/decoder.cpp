@@ -38,6 +38,7 @@ class ParameterOptions {
           used_[i] = true;
         }
       }
+      parameter.own_master = options_.own_masters && parameter.trainable;
       if (is_encoded(parameter)) {
         parameter.encoding = *options_.frozen_weights;
         has_encoded_ = true;

@@ -22,6 +22,8 @@ struct DecoderOptions {
   bool decay_norms_and_biases = false;
   // Of all parameters but those that stay float32 (ParameterSpec::keep_float32), and these:
   ParameterEncoding encoding = {};
+  // ParameterSpec::own_master of trainable parameters.
+  bool own_masters = false;
   // Frozen weights that operators decode have this one. Those with a tensor of partial blocks keep
   // `encoding`, and so do those that `not_encoded` names.
   std::optional<ParameterEncoding> frozen_weights = std::nullopt;

@@ -15,11 +15,17 @@ namespace packtrain {
 struct WeightBuffer {
   bool trainable = true;
   ParameterEncoding encoding;
+  bool own_master = false;  // ParameterSpec::own_master
   std::int64_t numel = 0;
 
-  // Trainable float32 weights are the optimizer's master itself. Where the state stays on the
-  // device, this buffer then has the elements of all trainable parts.
-  bool is_master() const { return trainable && encoding.type == DataType::kFloat32; }
+  // Trainable float32 weights are the optimizer's master itself, and so are those that are their
+  // own master.
+  bool is_master() const {
+    return trainable && (own_master || encoding.type == DataType::kFloat32);
+  }
+  // Where the state stays on the device, this buffer has the elements of all trainable parts,
+  // because it is the master of all.
+  bool is_master_of_all() const { return is_master() && !own_master; }
   std::int64_t size_bytes() const { return encoding.size_bytes(numel); }
 };
 
@@ -33,6 +39,12 @@ struct OwnedLayout {
   std::vector<WeightBuffer> buffers;          // trainable ones first, by encoding
   std::vector<std::vector<OwnedPart>> parts;  // [units][parts of the unit]
   std::int64_t trainable_numel = 0;           // of the optimizer's state
+
+  // Trainable weights are their own masters: there is no float32 master.
+  bool has_own_masters() const;
+  // Bytes of the masters, and of trainable weights in addition to them.
+  std::int64_t master_bytes() const;
+  std::int64_t trainable_copy_bytes() const;
 };
 
 // `offloads_state`: as ShardingOptions::offload_state. A buffer that is the master then has its own

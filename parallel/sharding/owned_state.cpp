@@ -37,8 +37,10 @@ void OwnedState::allocate_weights(Communicator& gather) {
 }
 
 void OwnedState::allocate_state(Device& device) {
-  const auto found = std::ranges::find_if(layout_.buffers, &WeightBuffer::is_master);
-  if (flat_.is_on_host) {
+  const auto found = std::ranges::find_if(layout_.buffers, &WeightBuffer::is_master_of_all);
+  if (layout_.has_own_masters()) {
+    flat_.master = {};
+  } else if (flat_.is_on_host) {
     const std::int64_t bytes = offloaded_master_bytes(layout_);
     if (bytes > 0) flat_.master = make_state(device, layout_.trainable_numel, at::kFloat);
   } else if (found != layout_.buffers.end()) {
@@ -128,9 +130,9 @@ std::vector<at::Tensor> OwnedState::of_unit(int unit) const {
   std::vector<at::Tensor> all;
   if (flat_.master.defined()) all.push_back(flat_.master.narrow(0, begin, numel));
   for (const OptimizerTensor& part : optimizer_state(begin, numel)) all.push_back(part.values);
+  const bool has_master = !flat_.is_on_host && !layout_.has_own_masters();
   for (std::size_t part = 0; part < table_.units[unit].parts.size(); ++part) {
-    const bool is_in_master = is_master(unit, part) && !flat_.is_on_host;
-    if (!is_in_master) all.push_back(weights(unit, part));
+    if (!has_master || !is_master(unit, part)) all.push_back(weights(unit, part));
   }
   return all;
 }

@@ -24,12 +24,13 @@ struct FlatState {
   at::Device device = at::kCPU;  // of the weights, and of the rest unless it is in host memory
   bool is_on_host = false;       // `optimizer` and `master`: ShardingOptions::offload_state
   std::int64_t numel = 0;        // n
-  // Undefined where it is in host memory and all trained weights are float32.
+  // Undefined where it is in host memory and all trained weights are float32, and where the trained
+  // weights are their own masters.
   at::Tensor master;
   std::vector<OptimizerTensor> optimizer;  // in the order of ShardingOptions::optimizer_state
   // As encoded, one tensor for each encoding (owned_layout.h), the frozen ones too: the sources of
-  // gathers. Trainable float32 weights are the master itself. With the state in host memory they
-  // have no values in `master`.
+  // gathers. Trainable float32 weights are the master itself, and so are those that are their own.
+  // With the state in host memory float32 ones have no values in `master`.
   std::vector<at::Tensor> weights;
 };
 

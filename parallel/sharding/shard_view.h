@@ -22,7 +22,8 @@ struct ShardView {
   std::int64_t numel = 0;           // owned elements
   bool trainable = true;
   // 1-D views [numel] of flat buffers on the device, or in host memory. `weight` is the exact state
-  // of training: the float32 master for trainable parameters, encoded values for frozen ones.
+  // of training: the master for trainable parameters, encoded values for frozen ones. A master is
+  // float32, or the encoded values themselves (ParameterSpec::own_master).
   at::Tensor weight;
   std::vector<OptimizerTensor> optimizer = {};  // as declared; empty for frozen parameters
   bool in_adapter = false;                      // of a low-rank update, not of the model itself

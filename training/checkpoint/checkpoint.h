@@ -46,12 +46,12 @@ std::optional<std::string> find_resumable_checkpoint(const std::string& root,
                                                      Communicator& control);
 
 // Not collective. Fills `shards` (weight and optimizer state) from a checkpoint written by any
-// number of ranks. Elements are converted when dtypes differ; for optimizer state the conversion is
-// logged. `with_optimizer_state` false reads weights only. Only the files and the blocks of 256 KiB
-// that contain parts of `shards` are read and checked. Files of older checkpoints are checked as a
-// whole. Throws Error(kCheckpoint) when a parameter is missing, has another shape, or has no
-// moments. Throws DamagedCheckpoint (manifest.h) when a range is not covered or bytes differ from
-// those saved.
+// number of ranks. Elements are converted when dtypes differ; with the optimizer's state the
+// conversion is logged. `with_optimizer_state` false reads weights only. Only the files and the
+// blocks of 256 KiB that contain parts of `shards` are read and checked. Files of older checkpoints
+// are checked as a whole. Throws Error(kCheckpoint) when a parameter is missing, has another shape,
+// or has no moments. Throws DamagedCheckpoint (manifest.h) when a range is not covered or bytes
+// differ from those saved.
 ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
                            bool with_optimizer_state);
 

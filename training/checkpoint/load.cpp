@@ -200,8 +200,18 @@ void ShardReader::read(const std::string& kind, const std::string& parameter, st
 
 namespace {
 
-const char* name_of_moments(DataType type) {
+const char* name_of_type(DataType type) {
   return type == DataType::kBFloat16 ? "bf16" : "fp32";
+}
+
+// A float32 master is rounded to the nearest bfloat16 number.
+void log_converted_weights(ShardReader& reader, const ShardView& shard, const std::string& folder) {
+  if (!shard.encoded_ranges.empty()) return;
+  const DataType saved = reader.dtype("weight", shard.parameter, shard.begin);
+  const DataType wanted = data_type_of(shard.weight);
+  if (saved == wanted || saved == DataType::kUInt8) return;
+  log_info("{}: trained weights are converted from {} to {}, as precision.master says", folder,
+           name_of_type(saved), name_of_type(wanted));
 }
 
 void log_converted_moments(ShardReader& reader, const ShardView& shard, const std::string& folder) {
@@ -211,7 +221,7 @@ void log_converted_moments(ShardReader& reader, const ShardView& shard, const st
   const DataType wanted = data_type_of(values);
   if (saved == wanted) return;
   log_info("{}: moments are converted from {} to {}, as optimizer.moments says", folder,
-           name_of_moments(saved), name_of_moments(wanted));
+           name_of_type(saved), name_of_type(wanted));
 }
 
 }  // namespace
@@ -219,12 +229,15 @@ void log_converted_moments(ShardReader& reader, const ShardView& shard, const st
 ReadCounts load_checkpoint(const std::string& folder, std::span<const ShardView> shards,
                            bool with_optimizer_state) {
   ShardReader reader(folder);
-  bool logged = false;  // of the first moment, one line for all
+  bool logged = false;  // of the first shard, a line for all weights and one for all moments
   for (const ShardView& shard : shards) {
     read_weight(reader, shard);
     if (shard.numel == 0) continue;
     if (!with_optimizer_state || !shard.trainable) continue;
-    if (!std::exchange(logged, true)) log_converted_moments(reader, shard, folder);
+    if (!std::exchange(logged, true)) {
+      log_converted_weights(reader, shard, folder);
+      log_converted_moments(reader, shard, folder);
+    }
     for (const auto& [kind, values, block] : shard.optimizer) {
       reader.read(kind, shard.parameter, shard.begin, values, block);
     }

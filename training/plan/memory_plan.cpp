@@ -134,15 +134,16 @@ void MemoryPlanner::find_sizes() {
                               config_.parallel.resident_embeddings, ranks_.shard_size});
   const OwnedLayout owned = make_owned_layout(table, offloads_optimizer(config_.memory.offload));
   sizes_.trainable = owned.trainable_numel;
+  sizes_.master_bytes = owned.master_bytes();
+  sizes_.weight_bytes = owned.trainable_copy_bytes();
   state_specs_ = sharding_options(config_).optimizer_state;
   sizes_.state_bytes = most_state_bytes(table, state_specs_, ranks_.shard_size);
   sizes_.matrices =
       matrix_memory(table, config_.optimizer, ranks_.shard_size, ranks_.num_ranks, ranks_.device);
   for (const WeightBuffer& buffer : owned.buffers) {
-    if (buffer.is_master()) continue;
+    if (buffer.trainable) continue;
     const bool is_encoded = !buffer.encoding.is_plain();
-    std::int64_t& frozen = is_encoded ? sizes_.encoded_bytes : sizes_.frozen_bytes;
-    (buffer.trainable ? sizes_.weight_bytes : frozen) += buffer.size_bytes();
+    (is_encoded ? sizes_.encoded_bytes : sizes_.frozen_bytes) += buffer.size_bytes();
   }
   if (offloads_optimizer(config_.memory.offload)) find_offloaded_sizes(table, owned);
   for (const Unit& unit : table.units) sizes_.local_sums += unit.trainable_numel();

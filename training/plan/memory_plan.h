@@ -92,6 +92,7 @@ class MemoryPlanner {
   // Of the flat layouts, padding included. Elements, or bytes where the encoding decides.
   struct Sizes {
     std::int64_t trainable = 0;          // owned
+    std::int64_t master_bytes = 0;       // owned
     std::int64_t weight_bytes = 0;       // owned and trainable, where they are not the master
     std::int64_t frozen_bytes = 0;       // owned, not encoded
     std::int64_t encoded_bytes = 0;      // owned and frozen

@@ -44,9 +44,10 @@ void MemoryPlanner::find_offloaded_sizes(const UnitTable& table, const OwnedLayo
 
 void MemoryPlanner::add_masters(MemoryPlan& plan) const {
   const bool offloads = offloads_optimizer(config_.memory.offload);
+  const bool is_float32 = config_.precision.master == Precision::kFloat32;
   add_state_entry(plan.allocated, "master weights",
-                  offloads ? sizes_.float32_weights : sizes_.trainable * kMasterBytes,
-                  "float32, owned");
+                  offloads ? sizes_.float32_weights : sizes_.master_bytes,
+                  is_float32 ? "float32, owned" : "bfloat16, owned");
   add_state_entry(plan.offloaded_state, "master weights", sizes_.offloaded_masters,
                   "float32, owned");
 }

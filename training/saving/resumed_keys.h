@@ -64,6 +64,7 @@ inline constexpr std::array kKeysFixedOnResume = {
     "schedule.decay_steps",
     "schedule.decay_shape",
     "precision.compute",
+    "precision.master",
     "precision.reduce",
     "precision.linear",
     "precision.weight_gradient",

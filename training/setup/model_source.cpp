@@ -215,6 +215,7 @@ DecoderOptions decoder_options(const Config& config, const DecoderConfig& decode
   options.frozen = config.model.frozen;
   options.decay_norms_and_biases = config.optimizer.decay_norms_and_biases;
   options.encoding = {data_type(config.precision.compute)};
+  options.own_masters = config.precision.master == Precision::kBFloat16;
   options.choose_optimizer = [groups = ParameterGroups(config.optimizer)](ParameterSpec& parameter,
                                                                           bool in_layer) {
     parameter.optimizer = groups.of(parameter, in_layer);

@@ -120,7 +120,7 @@ TEST(ConfigKeys, AllUnknownNamesAreInOneErrorBeforeAnyValueIsRead) {
 TEST(ConfigKeys, AValueInPlaceOfASectionIsAnsweredWithItsKeys) {
   EXPECT_EQ(load_error("precision: bf16"),
             "config.yaml:1:12: precision: got 'bf16', wanted a map of keys\n"
-            "  Keys of precision: compute, reduce, deterministic, linear, "
+            "  Keys of precision: compute, master, reduce, deterministic, linear, "
             "weight_gradient, keep_bf16.");
 }
 
@@ -170,12 +170,6 @@ INSTANTIATE_TEST_SUITE_P(
         OtherName{"rpo_alpha", "objective.next_token_weight"},
         OtherName{"ref_model", "objective.reference_path"},
         OtherName{"epsilon_high", "objective.clip_high"}));
-
-TEST(ConfigKeys, KeysOfLaterVersionsSaySo) {
-  EXPECT_EQ(load_error("precision: {master: bf16}"),
-            "config.yaml:1:13: precision.master is not in this version\n"
-            "  Master weights are always fp32.");
-}
 
 TEST(ConfigKeys, EveryDefaultIsWrittenOut) {
   const std::string yaml = dump_config(Config());

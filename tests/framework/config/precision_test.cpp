@@ -57,6 +57,20 @@ TEST(ConfigPrecision, AWeightGradientWithScalesOfBlocksNeedsThemInOtherProducts)
   }
 }
 
+TEST(ConfigPrecision, AMasterIsNotNarrowerThanWhatComputes) {
+  EXPECT_EQ(load("").precision.master, Precision::kFloat32);
+  EXPECT_EQ(load("precision: {master: bf16}").precision.master, Precision::kBFloat16);
+  expect_refused("precision: {compute: fp32, reduce: fp32, master: bf16}",
+                 "precision.compute is fp32");
+}
+
+TEST(ConfigPrecision, SeveralAdaptersHaveAMasterInFloat32) {
+  expect_refused(
+      "precision: {master: bf16}\n"
+      "adapters: [{name: a}, {name: b}]",
+      "precision.master: bf16 is not possible with several adapters");
+}
+
 TEST(ConfigPrecision, OtherFormatsAreRefused) {
   expect_refused("precision: {linear: mxfp8}", "wanted one of bf16, fp8_tensor, fp8_block");
 }

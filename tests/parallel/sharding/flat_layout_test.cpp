@@ -261,6 +261,25 @@ TEST(OwnedLayout, HaveABufferForEachEncodingAndFloat32OnesAreTheMaster) {
   }
 }
 
+TEST(OwnedLayout, WeightsThatAreTheirOwnMastersNeedNoOther) {
+  UnitTable table = make_unit_table(make_toy_blocks(kMixed), 2);
+  for (Unit& unit : table.units) {
+    for (UnitPart& part : unit.parts) {
+      for (Segment& segment : part.layout.segments) segment.spec.own_master = part.trainable;
+    }
+  }
+  const OwnedLayout owned = make_owned_layout(table);
+  EXPECT_TRUE(owned.has_own_masters());
+  EXPECT_EQ(owned.trainable_numel, 5 * 2048);
+  ASSERT_EQ(owned.buffers.size(), 3U);
+  EXPECT_TRUE(owned.buffers[0].is_master() && owned.buffers[1].is_master());
+  EXPECT_EQ(owned.buffers[0].size_bytes(), 2048 * 2);
+  EXPECT_EQ(owned.buffers[1].size_bytes(), 4 * 2048 * 4);
+  EXPECT_FALSE(owned.buffers[2].is_master());
+  EXPECT_EQ(owned.master_bytes(), 2048 * 2 + 4 * 2048 * 4);
+  EXPECT_EQ(owned.trainable_copy_bytes(), 0);
+}
+
 class OneParameter final : public Block {
  public:
   explicit OneParameter(ParameterSpec spec) : specs_{std::move(spec)} {}

@@ -31,7 +31,7 @@ std::int64_t allocated_bytes(ShardedModel& model) {
     bytes += static_cast<std::int64_t>(tensor.values.nbytes());
   }
   const auto is_master = [&](const at::Tensor& weights) { return weights.is_same(state.master); };
-  if (std::ranges::none_of(state.weights, is_master)) {
+  if (state.master.defined() && std::ranges::none_of(state.weights, is_master)) {
     bytes += static_cast<std::int64_t>(state.master.nbytes());
   }
   return bytes;
@@ -80,11 +80,13 @@ TEST(MemoryPlan, HasScratchMemoryForReductionsByCopyEnginesAlone) {
   EXPECT_EQ(scratch(CollectivePath::kRing, DeviceKind::kCuda, 4).first, 0);
 }
 
-void expect_planned_state(const DecoderConfig& decoder, Precision compute) {
+void expect_planned_state(const DecoderConfig& decoder, Precision compute,
+                          Precision master = Precision::kFloat32) {
   const auto device = make_cpu_device({});
   const auto world = join_world();
   Config config;
   config.precision.compute = compute;
+  config.precision.master = master;
   ShardingOptions options;
   options.reduce = scalar_type(compute);
   options.optimizer_state = adamw_state(options.reduce);
@@ -104,6 +106,23 @@ TEST(MemoryPlan, KnowsWhatShardingAllocates) {
       expect_planned_state(small_decoder(tied), compute);
     }
   }
+}
+
+TEST(MemoryPlan, KnowsWhatShardingAllocatesWhereWeightsAreTheirOwnMasters) {
+  for (const bool tied : {false, true}) {
+    expect_planned_state(small_decoder(tied), Precision::kBFloat16, Precision::kBFloat16);
+  }
+}
+
+TEST(MemoryPlan, AMasterInBFloat16TakesHalfAndHasNoOtherCopy) {
+  Config config;
+  const DecoderConfig decoder = small_decoder(false);
+  const MemoryPlan wide = plan_of(config, decoder, 1);
+  config.precision.master = Precision::kBFloat16;
+  const MemoryPlan narrow = plan_of(config, decoder, 1);
+  EXPECT_EQ(2 * bytes_of(narrow, {"master weights"}), bytes_of(wide, {"master weights"}));
+  EXPECT_EQ(bytes_of(narrow, {"weights"}), 0);
+  EXPECT_EQ(bytes_of(narrow, {"master weights"}), bytes_of(wide, {"weights"}));
 }
 
 TEST(MemoryPlan, KnowsWhatMagnitudesOfRowsAllocate) {
