@@ -226,6 +226,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_strategy(config, places);
   check_warmup(config, places);
   check_optimizer(config.optimizer, places);
+  check_offloaded_optimizer(config, places);
   check_precision(config, places);
   check_resident_embeddings(config.parallel, places);
   check_evaluation(config, places);

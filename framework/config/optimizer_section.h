@@ -13,7 +13,7 @@
 namespace packtrain {
 
 // Values of optimizer.name.
-inline constexpr std::array kOptimizerNames = {"adamw", "muon", "lion", "sophia"};
+inline constexpr std::array kOptimizerNames = {"adamw", "muon", "lion", "sophia", "adafactor"};
 
 // Data types of moments. kInt8: of AdamW alone; those of the others are then bfloat16.
 enum class Moments { kFloat32, kBFloat16, kInt8 };
@@ -59,6 +59,14 @@ inline bool rounds_moments_at_random(const OptimizerSection& optimizer) {
     return group.name.value_or("adamw") == "adamw";
   };
   return optimizer.name != "adamw" || !std::ranges::all_of(optimizer.groups, has_codes);
+}
+
+// True if an optimizer of the run has factored second moments (training/optimizers/adafactor.h).
+inline bool has_factored_moments(const OptimizerSection& optimizer) {
+  const auto is_adafactor = [](const OptimizerGroupSetting& group) {
+    return group.name == "adafactor";
+  };
+  return optimizer.name == "adafactor" || std::ranges::any_of(optimizer.groups, is_adafactor);
 }
 
 }  // namespace packtrain

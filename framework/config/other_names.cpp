@@ -73,7 +73,8 @@ const OtherName kOtherNames[] = {
     {"adapter.use_rslora", {"peft_use_rslora", "lora_use_rslora"}},
     {"adapter.use_dora", {"dora", "peft_use_dora", "lora_use_dora"}},
     {"adapter.path", {"adapter_name_or_path", "lora_model_dir", "lora_path"}},
-    {"optimizer.name", {"optim", "optimizer_type", "optimizer_name", "muon", "use_muon"}},
+    {"optimizer.name",
+     {"optim", "optimizer_type", "optimizer_name", "muon", "use_muon", "adafactor"}},
     {"optimizer.learning_rate", {"lr", "peak_lr", "max_lr", "base_lr", "peak_learning_rate"}},
     {"optimizer.betas", {"adam_beta1", "adam_beta2", "beta1", "beta2", "adam_betas"}},
     {"optimizer.epsilon", {"adam_epsilon", "adam_eps", "eps"}},
@@ -261,7 +262,7 @@ const OtherWay kOtherWays[] = {
     {{"fsdp_*", "deepspeed_*", "zero3_*", "hsdp", "dp_replicate_size", "data_parallel_replicate_*"},
      "parallel.zero_stage says what ranks share, parallel.shard_size how many share one copy; the "
      "other ranks hold further copies."},
-    {{"adafactor", "use_galore", "galore_*", "use_badam", "badam_*", "use_apollo", "optim_args",
+    {{"use_galore", "galore_*", "use_badam", "badam_*", "use_apollo", "optim_args",
       "optim_target_modules"},
      "Not supported: optimizer.name has others; optimizer.moments: int8 saves memory."},
     {{"unfrozen_parameters", "trainable_parameters", "trainable_modules"},

@@ -131,7 +131,8 @@ std::vector<Field> fields_of(OptimizerSection& s) {
               "with a rate 3 to 10 times lower. `sophia`: Sophia-G, which divides the moment by an "
               "estimate of the Hessian's diagonal and clips the step of each element. With it the "
               "defaults of optimizer.betas and optimizer.epsilon are [0.965,0.99] and 1e-15 "
-              "(docs/sophia.md)."),
+              "(docs/sophia.md). `adafactor`: Adafactor, whose second moment of a matrix is a "
+              "number for each row and each column."),
       real("optimizer.learning_rate", s.learning_rate, {.low = 0})
           .means("Peak learning rate, reached at the end of warm-up."),
       real_pair("optimizer.betas", s.betas, {.low = 0, .high = 1, .below = true})

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "framework/core/error.h"
+#include "training/optimizers/adafactor.h"
 #include "training/optimizers/adamw.h"
 #include "training/optimizers/lion.h"
 #include "training/optimizers/muon.h"
@@ -18,10 +19,9 @@ struct OptimizerEntry {
 };
 
 constexpr std::array kOptimizers = {
-    OptimizerEntry{"adamw", make_adamw},
-    OptimizerEntry{"muon", make_muon},
-    OptimizerEntry{"lion", make_lion},
-    OptimizerEntry{"sophia", make_sophia},
+    OptimizerEntry{"adamw", make_adamw},         OptimizerEntry{"muon", make_muon},
+    OptimizerEntry{"lion", make_lion},           OptimizerEntry{"sophia", make_sophia},
+    OptimizerEntry{"adafactor", make_adafactor},
 };
 
 }  // namespace

@@ -63,6 +63,14 @@ enum class UpdatePass { kPrepare, kUpdate, kHessian };
 // What a pass does with a tensor. What is not used need not be copied (memory.offload: optimizer).
 enum class StateUse { kNone, kRead, kReadAndWrite };
 
+// Settings of factored second moments (training/optimizers/adafactor.h has their formula).
+struct FactoredSettings {
+  double beta2_decay = 0;
+  double epsilon = 0;
+  double min_rms = 0;
+  double clip_threshold = 0;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -80,6 +88,9 @@ class Optimizer {
   // finds the orthogonal matrices in the place of the gradient. Otherwise as update().
   virtual void prepare(const ShardPart& /*part*/, std::span<const ShardRange> /*ranges*/,
                        const UpdateOptions& /*options*/) const {}
+  // Not null if FactoredMoments (training/steps/factored_moments.h) keeps the state. A parameter
+  // has one tensor of it. update() then finds its updates in the place of the gradient.
+  virtual const FactoredSettings* factored() const { return nullptr; }
   // Enqueues the update on the current stream. The host does not wait. `ranges` are contiguous and
   // cover the part.
   virtual void update(const ShardPart& part, std::span<const ShardRange> ranges,

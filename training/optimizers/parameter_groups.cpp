@@ -8,6 +8,7 @@
 #include "framework/core/error.h"
 #include "framework/core/wildcard.h"
 #include "models/block/parameter_matrices.h"
+#include "training/optimizers/adafactor.h"
 #include "training/optimizers/optimizer.h"
 
 namespace packtrain {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr const char* kAdamW = "adamw";
 constexpr const char* kMuon = "muon";
+constexpr const char* kAdafactor = "adafactor";
 // Moments of smaller parameters stay float32: they need little memory.
 constexpr std::int64_t kSmallestInt8 = 4096;
 
@@ -59,17 +61,19 @@ const std::string& ParameterGroups::name_of(int group) const {
   return name ? *name : section_.name;
 }
 
-bool ParameterGroups::has_muon() const {
+bool ParameterGroups::has_optimizer(std::string_view name) const {
   for (int group = 0; group < num_groups(); ++group) {
-    if (name_of(group) == kMuon) return true;
+    if (name_of(group) == name) return true;
   }
   return false;
 }
 
 int ParameterGroups::of(const ParameterSpec& parameter, bool in_layer) const {
   const int number = number_of(parameter, in_layer);
-  const bool is_small = has_int8() && parameter.numel() < kSmallestInt8;
-  return is_small && settings(number).name == kAdamW ? num_wide() + number : number;
+  const std::string name = settings(number).name;
+  const bool is_small = (name == kAdamW && has_int8() && parameter.numel() < kSmallestInt8) ||
+                        (name == kAdafactor && !has_blocks_for_factors(parameter));
+  return is_small ? num_wide() + number : number;
 }
 
 int ParameterGroups::number_of(const ParameterSpec& parameter, bool in_layer) const {
@@ -89,7 +93,8 @@ OptimizerSection ParameterGroups::settings(int number) const {
   OptimizerSection settings = section_;
   settings.groups.clear();
   settings.name = number % num_wide() < num_groups() ? name_of(of_group) : kAdamW;
-  if (number >= num_wide() && settings.name == kAdamW) settings.moments = Moments::kFloat32;
+  const bool is_small = number >= num_wide();
+  if (is_small && has_int8() && settings.name == kAdamW) settings.moments = Moments::kFloat32;
   if (of_group == 0) return settings;
   const OptimizerGroupSetting& group = section_.groups.at(static_cast<std::size_t>(of_group) - 1);
   settings.learning_rate = group.learning_rate.value_or(section_.learning_rate);
@@ -100,11 +105,16 @@ OptimizerSection ParameterGroups::settings(int number) const {
 
 bool ParameterGroups::has_blocks(int number) const {
   const OptimizerSection own = settings(number);
-  return own.name == kAdamW && own.moments == Moments::kInt8;
+  return (own.name == kAdamW && own.moments == Moments::kInt8) ||
+         (own.name == kAdafactor && number < num_wide());
 }
 
 bool ParameterGroups::orthogonalises(int number) const {
   return settings(number).name == kMuon;
+}
+
+bool ParameterGroups::factors(int number) const {
+  return settings(number).name == kAdafactor;
 }
 
 double ParameterGroups::rate_ratio(int number) const {
@@ -115,7 +125,13 @@ double ParameterGroups::rate_ratio(int number) const {
 std::vector<OptimizerStateSpec> ParameterGroups::state() const {
   std::vector<OptimizerStateSpec> all;
   for (int number = 0; number < size(); ++number) {
-    add_state(all, make_optimizer(settings(number), /*seed=*/0)->state(), number);
+    std::vector<OptimizerStateSpec> own = make_optimizer(settings(number), /*seed=*/0)->state();
+    if (factors(number)) {  // in blocks or not
+      std::erase_if(own, [&](const OptimizerStateSpec& spec) {
+        return (spec.granularity == StateGranularity::kBlock) != has_blocks(number);
+      });
+    }
+    add_state(all, std::move(own), number);
   }
   for (OptimizerStateSpec& spec : all) {
     if (static_cast<int>(spec.optimizers.size()) == size()) spec.optimizers.clear();
@@ -133,7 +149,7 @@ void ParameterGroups::check(std::span<const std::unique_ptr<Block>> blocks) cons
   if (std::ranges::find(used, true) == used.end()) return;
   const auto is_used = [&](int number) {
     const auto n = static_cast<std::size_t>(number);
-    return used[n] || (has_int8() && used[n + static_cast<std::size_t>(num_wide())]);
+    return used[n] || (has_small() && used[n + static_cast<std::size_t>(num_wide())]);
   };
   bool uses_muon = false;
   for (int group = 0; group < num_groups(); ++group) {
@@ -142,7 +158,7 @@ void ParameterGroups::check(std::span<const std::unique_ptr<Block>> blocks) cons
     if (group == 0 || is_used(group) || (is_muon && is_used(num_groups() + group))) continue;
     fail_unmatched(section_.groups[static_cast<std::size_t>(group) - 1]);
   }
-  if (has_muon() && !uses_muon) fail_without_matrix();
+  if (has_optimizer(kMuon) && !uses_muon) fail_without_matrix();
 }
 
 }  // namespace packtrain

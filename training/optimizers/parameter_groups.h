@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/config/optimizer_section.h"
@@ -20,7 +21,8 @@ class ParameterGroups {
   // Numbers are 0 .. size() - 1. 0 has the settings of the section itself. With Muon each number
   // has another one with AdamW, for what is no matrix.
   // With 8-bit moments each of these has another one with float32 moments, for small parameters.
-  int size() const { return (has_int8() ? 2 : 1) * num_wide(); }
+  // With Adafactor it is for parameters that have fewer blocks than factors.
+  int size() const { return (has_small() ? 2 : 1) * num_wide(); }
   // The number of a parameter: that of the first group whose pattern matches its name, or 0. Muon
   // updates matrices: where the section chooses it those of layers alone, without adapters, and
   // where a group does all that match.
@@ -32,6 +34,8 @@ class ParameterGroups {
   bool has_blocks(int number) const;
   // True where parameters of the number are updated by whole matrices.
   bool orthogonalises(int number) const;
+  // True where second moments are factored, by all ranks together.
+  bool factors(int number) const;
   // The peak rate of a number divided by that of the section.
   double rate_ratio(int number) const;
   // The state of all numbers, each tensor with the numbers that have it.
@@ -43,9 +47,10 @@ class ParameterGroups {
 
  private:
   int num_groups() const { return 1 + static_cast<int>(section_.groups.size()); }
-  bool has_muon() const;
   bool has_int8() const { return section_.moments == Moments::kInt8; }
-  int num_wide() const { return has_muon() ? 2 * num_groups() : num_groups(); }
+  bool has_small() const { return has_int8() || has_optimizer("adafactor"); }
+  bool has_optimizer(std::string_view name) const;
+  int num_wide() const { return has_optimizer("muon") ? 2 * num_groups() : num_groups(); }
   int number_of(const ParameterSpec& parameter, bool in_layer) const;
   const std::string& name_of(int group) const;
 

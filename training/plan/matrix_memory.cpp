@@ -5,6 +5,7 @@
 #include "parallel/sharding/matrix_exchange.h"
 #include "training/optimizers/newton_schulz.h"
 #include "training/optimizers/parameter_groups.h"
+#include "training/steps/factored_moments.h"
 
 namespace packtrain {
 namespace {
@@ -17,6 +18,20 @@ std::int64_t workspace_bytes(const ExchangeBucket& bucket, const ProcessMesh& me
   }
   const auto width = static_cast<std::int64_t>(at::elementSize(type));
   return most + (mesh.shard.size > 1 ? bucket.incoming_numel() * width : 0);
+}
+
+// Of Adafactor's sums, and of the values that one operator takes.
+MatrixMemory factored_memory(const UnitTable& table, const ParameterGroups& groups) {
+  constexpr std::int64_t kTemporaries = 4;  // float32
+  std::vector<const ParameterSpec*> factored;
+  std::int64_t largest = 0;
+  for (const auto& [name, spec] : parameters_by_name(table)) {
+    if (!spec->trainable || !groups.factors(spec->optimizer)) continue;
+    factored.push_back(spec);
+    largest = std::max(largest, std::min(spec->numel(), kFactoredElements));
+  }
+  return {factored_sum_bytes(factored),
+          kTemporaries * largest * static_cast<std::int64_t>(sizeof(float))};
 }
 
 }  // namespace
@@ -38,7 +53,8 @@ MatrixMemory matrix_memory(const UnitTable& table, const OptimizerSection& optim
       memory.workspace = std::max(memory.workspace, workspace_bytes(bucket, mesh, type));
     }
   }
-  return memory;
+  const MatrixMemory factored = factored_memory(table, groups);
+  return {memory.buffers + factored.buffers, std::max(memory.workspace, factored.workspace)};
 }
 
 }  // namespace packtrain

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collators/batch_builder.h"
+#include "framework/config/offload.h"
 #include "framework/config/recompute.h"
 #include "framework/core/error.h"
 #include "framework/core/math.h"
@@ -215,6 +216,7 @@ std::vector<FitInput> offload_choices(const FitInput& input) {
   std::vector<FitInput> choices;
   for (const Offload offload : {Offload::kNone, Offload::kActivations, Offload::kOptimizer,
                                 Offload::kActivationsAndOptimizer}) {
+    if (offloads_optimizer(offload) && has_factored_moments(input.config.optimizer)) continue;
     choices.push_back(input);
     choices.back().config.memory.offload = offload;
   }

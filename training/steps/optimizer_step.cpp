@@ -35,6 +35,7 @@ OptimizerStep::OptimizerStep(ShardedModel& model, std::span<const OptimizerSecti
   }
   if (model.parameters().state().is_on_host) make_stream();
   make_exchange();
+  make_factored();
   count_estimated();
 }
 
@@ -54,6 +55,14 @@ void OptimizerStep::make_exchange() {
   matrices_ = model_.parameters().make_matrix_exchange(
       [this](const ParameterSpec& parameter) { return is_orthogonalised(parameter); },
       exchanged_type(on_gpu));
+}
+
+void OptimizerStep::make_factored() {
+  auto factored = std::make_unique<FactoredMoments>(model_, [this](const ParameterSpec& parameter) {
+    const auto number = static_cast<std::size_t>(parameter.optimizer);
+    return optimized_.front().groups.at(number).optimizer->factored();
+  });
+  if (!factored->empty()) factored_ = std::move(factored);
 }
 
 // Each gathered unit is updated by its own launch. The next step's first gathers can then start
@@ -103,6 +112,7 @@ void OptimizerStep::make_views(Part& part) const {
       state.weights.at(part.weight_buffer).narrow(0, part.weight_begin, part.numel);
   const WeightScales& scales = model_.parameters().scales();
   if (!scales.empty()) part.tensors.amax = scales.amax();
+  if (group_of(part).optimizer->factored() != nullptr) return;  // factored_ has the state
   const auto values = model_.parameters().optimizer_state(part.begin, part.numel);
   for (const OptimizerStateSpec& spec : group_of(part).optimizer->state()) {
     part.tensors.state.push_back(find_tensor(values, spec.name));
@@ -185,6 +195,7 @@ void OptimizerStep::update(std::span<const UpdateStep> updates, std::int64_t num
   const bool by_unit = model_.slots().gathers();
   model_.parameters().begin_update(scalars.front().skip);
   if (matrices_ != nullptr) orthogonalise(updates, number, scalars);
+  if (factored_ != nullptr) factor(updates, number, scalars);
   for_each_part(UpdatePass::kUpdate, [&](const Part& part, const ShardPart& tensors) {
     update_part(part, tensors, options_of(part, updates, number, scalars), by_unit);
     if (by_unit && part.ends_unit) model_.parameters().unit_updated(part.unit);
@@ -212,6 +223,17 @@ void OptimizerStep::orthogonalise(std::span<const UpdateStep> updates, std::int6
   const GemmTiming& timing = model_.operator_options().gemm_timing;
   matrices_->run(model_.gradient(), [&](const at::Tensor& matrices) {
     newton_schulz(matrices, muon_scale(matrices.size(1), matrices.size(2)), timing);
+  });
+}
+
+// Replaces the gradients of parameters with factored moments by their updates.
+void OptimizerStep::factor(std::span<const UpdateStep> updates, std::int64_t number,
+                           std::span<const StepScalars> scalars) {
+  const TraceRange range("factored moments");
+  if (matrices_ != nullptr) matrices_->wait_for_all();  // both use one communicator
+  factored_->run(model_.gradient(), [&](const ParameterSpec& parameter) {
+    return options_of({.adapter = parameter.adapter, .optimizer = parameter.optimizer}, updates,
+                      number, scalars);
   });
 }
 

@@ -15,6 +15,7 @@
 #include "parallel/sharding/sharded_model.h"
 #include "parallel/sharding/state_stream.h"
 #include "training/optimizers/optimizer.h"
+#include "training/steps/factored_moments.h"
 #include "training/steps/step_outcome.h"
 
 namespace packtrain {
@@ -115,6 +116,9 @@ class OptimizerStep {
   // True when an optimizer needs whole matrices of the parameter.
   bool is_orthogonalised(const ParameterSpec& parameter) const;
   void make_exchange();
+  void make_factored();
+  void factor(std::span<const UpdateStep> updates, std::int64_t number,
+              std::span<const StepScalars> scalars);
   void orthogonalise(std::span<const UpdateStep> updates, std::int64_t number,
                      std::span<const StepScalars> scalars);
   UpdateOptions options_of(const Part& part, std::span<const UpdateStep> updates,
@@ -126,8 +130,9 @@ class OptimizerStep {
   std::int64_t slot_bytes_;
   std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
-  std::unique_ptr<StateStream> stream_;       // null: the state is on the device
-  std::unique_ptr<MatrixExchange> matrices_;  // null: no optimizer needs any
+  std::unique_ptr<FactoredMoments> factored_;  // null: no optimizer has factored moments
+  std::unique_ptr<StateStream> stream_;        // null: the state is on the device
+  std::unique_ptr<MatrixExchange> matrices_;   // null: no optimizer needs any
   // Elements of this rank whose optimizer has a Hessian estimate, and gaps between them.
   std::int64_t num_estimated_ = 0;
   std::int64_t num_gaps_ = 0;

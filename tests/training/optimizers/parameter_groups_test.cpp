@@ -173,6 +173,39 @@ TEST(Int8Groups, MuonsMomentumIsBFloat16) {
   EXPECT_FALSE(groups.has_blocks(groups.of(named("w"), true)));
 }
 
+TEST(AdafactorGroups, LargeMatricesHaveBlocksForTheirFactors) {
+  OptimizerSection section;
+  section.name = "adafactor";
+  const ParameterGroups groups(section);
+  const int large = groups.of({.name = "large", .shape = {512, 512}}, true);
+  EXPECT_TRUE(groups.has_blocks(large) && groups.factors(large));
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{64, 64}, {1 << 20}, {1, 1 << 20}, {511, 512}}) {
+    const int small = groups.of({.name = "small", .shape = shape}, true);
+    EXPECT_FALSE(groups.has_blocks(small));
+    EXPECT_TRUE(groups.factors(small));
+    for (const OptimizerStateSpec& spec : groups.state()) {
+      EXPECT_NE(spec.is_of(small), spec.is_of(large)) << spec.name;
+    }
+  }
+}
+
+TEST(AdafactorGroups, AGroupOfAnotherOptimizerHasItsStateAlone) {
+  OptimizerSection section;
+  section.name = "adafactor";
+  section.moments = Moments::kBFloat16;
+  section.groups = {{.match = "a", .name = "adamw"}};
+  const ParameterGroups groups(section);
+  const int adamw = groups.of(named("a"), true);
+  EXPECT_FALSE(groups.factors(adamw) || groups.has_blocks(adamw));
+  for (const OptimizerStateSpec& spec : groups.state()) {
+    EXPECT_EQ(spec.is_of(adamw), spec.name.starts_with("exp_avg")) << spec.name;
+    if (spec.name == "exp_avg") {
+      EXPECT_EQ(spec.dtype, at::kBFloat16);
+    }
+  }
+}
+
 TEST(ParameterGroups, NothingIsRefusedWhereNothingIsTrained) {
   const ParameterGroups groups(two_groups());
   EXPECT_NO_THROW(groups.check(block_of(groups, {named("b.weight", false)})));
