@@ -3,12 +3,11 @@
 // documents.
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/sigmoid.h>
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "benchmarks/ops/documents.h"
 #include "benchmarks/ops/op_benchmark.h"
 #include "models/ops/delta_rule/causal_conv.h"
 #include "models/ops/delta_rule/delta_rule.h"
@@ -21,26 +20,6 @@ constexpr std::int64_t kHeads = 32;
 constexpr std::int64_t kHeadDim = 128;
 constexpr std::int64_t kConvChannels = (2 * kKeyHeads + kHeads) * kHeadDim;
 constexpr std::int64_t kConvWidth = 4;
-
-using Bounds = std::vector<std::int32_t>;
-
-struct Documents {
-  std::string name;
-  Bounds boundaries;
-
-  std::int64_t tokens() const { return boundaries.back(); }
-};
-
-// Lengths of mean `mean` that rise from a quarter of it to seven quarters, over and over.
-Documents rising_documents(std::int32_t mean, std::int32_t tokens) {
-  constexpr std::int32_t kSteps = 7;
-  Documents documents{fmt::format("documents of mean {}, {} tokens", mean, tokens), {0}};
-  for (std::int32_t i = 0; documents.boundaries.back() < tokens; ++i) {
-    const std::int32_t length = mean * (1 + i % kSteps) / 4;
-    documents.boundaries.push_back(std::min(tokens, documents.boundaries.back() + length));
-  }
-  return documents;
-}
 
 at::Tensor unit_heads(std::int64_t tokens) {
   const at::Tensor x = random_numbers({tokens, kKeyHeads, kHeadDim}, at::kBFloat16);

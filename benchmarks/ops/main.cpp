@@ -35,6 +35,7 @@ OpBenchmarks all_benchmarks() {
   add_matrices(benchmarks);
   add_attentions(benchmarks);
   add_delta_rules(benchmarks);
+  add_state_space_models(benchmarks);
   add_linears(benchmarks);
   add_fp8(benchmarks);
   add_fp8_blocks(benchmarks);

@@ -34,6 +34,7 @@ void add_positions(OpBenchmarks& benchmarks);
 void add_linears(OpBenchmarks& benchmarks);
 void add_attentions(OpBenchmarks& benchmarks);
 void add_delta_rules(OpBenchmarks& benchmarks);
+void add_state_space_models(OpBenchmarks& benchmarks);
 void add_experts(OpBenchmarks& benchmarks);
 void add_embeddings(OpBenchmarks& benchmarks);
 void add_encodings(OpBenchmarks& benchmarks);

@@ -23,7 +23,7 @@ CASES = {
     "mamba_last": dict(DENSE, layer_types=["full_attention", "linear_attention", "linear_attention"]),
     "one_expert_a_token": dict(num_experts_per_tok=1),
     "large_epsilon": dict(DENSE, rms_norm_eps=0.1),
-    "wide_heads": dict(DENSE, WIDE_HEADS, attention_multiplier=0.0125),
+    "wide_heads": dict(DENSE, **WIDE_HEADS, attention_multiplier=0.0125),
 }
 # Not output_router_logits: transformers 5.17 fails with it.
 PRIVATE = dict(DENSE, attention_bias=True, mamba_proj_bias=True, mamba_n_groups=3, mamba_d_conv=3,
