@@ -1,8 +1,9 @@
-// Rotary positions, alone and with norms of queries and keys.
+// Rotary positions, alone and with norms of queries and keys, and the heads of latent attention.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 
 #include "benchmarks/ops/op_benchmark.h"
+#include "models/ops/latent_heads/latent_heads.h"
 #include "models/ops/qk_norm/qk_norm.h"
 #include "models/ops/rotary/rotary.h"
 #include "models/ops/rotary/rotary_frequencies.h"
@@ -100,6 +101,34 @@ void add_qk_norm(OpBenchmarks& benchmarks, const Heads& heads) {
                         .make = make(backward)});
 }
 
+void add_latent_heads(OpBenchmarks& benchmarks, std::int64_t tokens, const LatentHeadShape& shape) {
+  const std::int64_t heads = shape.num_heads;
+  const std::int64_t merged = 3 * heads * shape.head_dim();
+  const std::int64_t parts = heads * (shape.head_dim() + shape.unturned_dim + shape.value_dim);
+  const double bytes = 2.0 * static_cast<double>(tokens * (merged + parts + shape.rotary_dim));
+  const auto random = [=](std::int64_t width) {
+    return random_numbers({tokens, width}, at::kBFloat16);
+  };
+  benchmarks.push_back({.name = "latent heads forward",
+                        .shape = shape_text({tokens, 3 * heads, shape.head_dim()}),
+                        .bytes = bytes,
+                        .make = [=] {
+                          const LatentHeads from = {
+                              random(heads * shape.head_dim()),
+                              random(heads * (shape.unturned_dim + shape.value_dim)),
+                              random(shape.rotary_dim)};
+                          return keeping_output([=] { return merge_latent_heads(from, shape); });
+                        }});
+  benchmarks.push_back(
+      {.name = "latent heads backward",
+       .shape = shape_text({tokens, 3 * heads, shape.head_dim()}),
+       .bytes = bytes,
+       .make = [=] {
+         const at::Tensor grad = random(merged).view({tokens, 3 * heads, shape.head_dim()});
+         return keeping_output([=] { return merge_latent_heads_backward(grad, shape).query; });
+       }});
+}
+
 }  // namespace
 
 void add_positions(OpBenchmarks& benchmarks) {
@@ -107,6 +136,7 @@ void add_positions(OpBenchmarks& benchmarks) {
   add_rotary_pair(benchmarks, {16384, 32, 8, 64});
   add_rotary_pair(benchmarks, {32768, 14, 2, 64});
   add_qk_norm(benchmarks, {16384, 32, 8, 128});
+  add_latent_heads(benchmarks, 16384, {16, 64, 128, 128});
 }
 
 }  // namespace packtrain

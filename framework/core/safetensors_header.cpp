@@ -20,15 +20,16 @@ struct NamedType {
 };
 
 // Masks of old models are BOOL.
-constexpr std::array<NamedType, 9> kTypes{{{"U8", DataType::kUInt8},
-                                           {"BOOL", DataType::kBool},
-                                           {"I16", DataType::kInt16},
-                                           {"I32", DataType::kInt32},
-                                           {"I64", DataType::kInt64},
-                                           {"F16", DataType::kFloat16},
-                                           {"BF16", DataType::kBFloat16},
-                                           {"F32", DataType::kFloat32},
-                                           {"F64", DataType::kFloat64}}};
+constexpr std::array<NamedType, 10> kTypes{{{"U8", DataType::kUInt8},
+                                            {"BOOL", DataType::kBool},
+                                            {"I16", DataType::kInt16},
+                                            {"I32", DataType::kInt32},
+                                            {"I64", DataType::kInt64},
+                                            {"F8_E4M3", DataType::kFloat8E4M3},
+                                            {"F16", DataType::kFloat16},
+                                            {"BF16", DataType::kBFloat16},
+                                            {"F32", DataType::kFloat32},
+                                            {"F64", DataType::kFloat64}}};
 
 // Parses the header as a stream of events. So a malicious header builds no tree, nests no deeper
 // than a tensor's arrays, and cannot hide a duplicate name.

@@ -9,6 +9,7 @@
 #include "models/layers/recorded_attention.h"
 #include "models/layers/recorded_delta_net.h"
 #include "models/layers/recorded_experts.h"
+#include "models/layers/recorded_latent_heads.h"
 #include "models/layers/recorded_mamba2.h"
 #include "models/layers/recorded_operators.h"
 #include "models/layers/recorded_short_conv.h"
@@ -40,6 +41,40 @@ Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value
   return linear(tape, name, x, options, residual);
 }
 
+Value LayerOperators::latent_norm(OperatorTape& tape, const std::string& name, Value x) const {
+  return norm(tape, name, x, {.epsilon = config_.latent.norm_epsilon},
+              needs_amax(config_.linear.products, config_.linear.recipe));
+}
+
+Value LayerOperators::merged_latent_heads(OperatorTape& tape, Value x) const {
+  const LatentAttentionConfig& latent = config_.latent;
+  const LatentHeadShape shape = latent_head_shape(config_);
+  const std::int64_t query_width = shape.num_heads * shape.head_dim();
+  Value query;
+  if (latent.query_rank > 0) {
+    const Value low = project(tape, "attention.query_a", x, latent.query_rank, config_.qkv_bias);
+    query = project(tape, "attention.query_b", latent_norm(tape, "attention.query_a_norm", low),
+                    query_width, false);
+  } else {
+    query = project(tape, "attention.query", x, query_width, false);
+  }
+  const Value low = project(tape, "attention.key_value_a", x,
+                            latent.key_value_rank + shape.rotary_dim, config_.qkv_bias);
+  const SplitColumns columns =
+      split_columns(tape, "attention.compressed", low, latent.key_value_rank);
+  const Value key_value = project(tape, "attention.key_value_b",
+                                  latent_norm(tape, "attention.key_value_a_norm", columns.first),
+                                  shape.num_heads * (shape.unturned_dim + shape.value_dim), false);
+  return latent_heads(tape, "attention.heads", query, key_value, columns.rest, shape);
+}
+
+Value LayerOperators::merged_heads(OperatorTape& tape, Value x) const {
+  if (config_.has_latent_attention()) return merged_latent_heads(tape, x);
+  const std::int64_t num_gates = config_.attention_gate ? config_.num_heads : 0;
+  const std::int64_t num_heads = num_gates + config_.num_heads + 2 * config_.num_kv_heads;
+  return project(tape, "attention.qkv", x, num_heads * config_.head_dim, config_.qkv_bias);
+}
+
 Value LayerOperators::attend(OperatorTape& tape, Value x) const {
   const RotaryConfig rotary = config_.rotary_of(index_);
   AttentionOptions options;
@@ -56,11 +91,10 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
   options.qk_norm = config_.qk_norm;
   options.norm = {.epsilon = config_.norm.epsilon, .weight_offset = config_.norm.weight_offset};
   options.gated = config_.attention_gate;
-  const std::int64_t num_gates = config_.attention_gate ? config_.num_heads : 0;
-  const std::int64_t num_heads = num_gates + config_.num_heads + 2 * config_.num_kv_heads;
-  const Value qkv =
-      project(tape, "attention.qkv", x, num_heads * config_.head_dim, config_.qkv_bias);
-  return self_attention(tape, "attention", qkv, options);
+  options.value_dim = config_.value_head_dim();
+  const Value y = self_attention(tape, "attention", merged_heads(tape, x), options);
+  if (config_.value_head_dim() == config_.head_dim) return y;
+  return values_without_zeros(tape, "attention.values", y, latent_head_shape(config_));
 }
 
 Value LayerOperators::convolve(OperatorTape& tape, Value x) const {

@@ -33,6 +33,10 @@ class LayerOperators {
   std::string weight_name(const std::string& name) const;
   Value project(OperatorTape& tape, const std::string& name, Value x, std::int64_t width, bool bias,
                 std::optional<Value> residual = std::nullopt) const;
+  // Queries, keys and values, as self_attention() reads them.
+  Value merged_heads(OperatorTape& tape, Value x) const;
+  Value merged_latent_heads(OperatorTape& tape, Value x) const;
+  Value latent_norm(OperatorTape& tape, const std::string& name, Value x) const;
   Value attend(OperatorTape& tape, Value x) const;
   Value convolve(OperatorTape& tape, Value x) const;
   Value scan(OperatorTape& tape, Value x) const;

@@ -11,6 +11,8 @@
 #include "models/families/bamba.h"
 #include "models/families/cohere2.h"
 #include "models/families/dbrx.h"
+#include "models/families/deepseek_v2.h"
+#include "models/families/deepseek_v3.h"
 #include "models/families/exaone4.h"
 #include "models/families/falcon.h"
 #include "models/families/gemma.h"
@@ -19,6 +21,7 @@
 #include "models/families/glm.h"
 #include "models/families/glm4.h"
 #include "models/families/glm4_moe.h"
+#include "models/families/glm4_moe_lite.h"
 #include "models/families/gpt2.h"
 #include "models/families/gpt_neox.h"
 #include "models/families/gpt_oss.h"
@@ -121,6 +124,8 @@ std::span<const Family> families() {
       bamba_family(),
       cohere2_family(),
       dbrx_family(),
+      deepseek_v2_family(),
+      deepseek_v3_family(),
       exaone4_family(),
       falcon_family(),
       gemma_family(),
@@ -129,6 +134,7 @@ std::span<const Family> families() {
       glm_family(),
       glm4_family(),
       glm4_moe_family(),
+      glm4_moe_lite_family(),
       gpt2_family(),
       gpt_neox_family(),
       gpt_oss_family(),

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/families/activation_config.h"
+#include "models/families/latent_layout.h"
 #include "models/families/rotary_config.h"
 
 namespace packtrain {
@@ -110,10 +111,12 @@ void add_layer_of_llama_layout(WeightMap& list, const DecoderConfig& config, std
   const bool before = config.has_norm_before(layer);
   const bool after = config.has_norm_after(layer);
   add_norm(list, before, config, ours + "attention_norm", hf + "input_layernorm");
-  if (config.layer(layer).has_attention()) {
-    add_attention(list, config, ours + "attention.", hf + "self_attn.");
-  } else {
+  if (!config.layer(layer).has_attention()) {
     add.mixer(list, layer);
+  } else if (config.has_latent_attention()) {
+    add_latent_attention(list, config, layer);
+  } else {
+    add_attention(list, config, ours + "attention.", hf + "self_attn.");
   }
   add_norm(list, after, config, ours + "attention_post_norm", hf + "post_attention_layernorm");
   add_norm(list, before && !config.has_shared_norm(), config, ours + "mlp_norm",
@@ -142,7 +145,7 @@ void read_llama_layout(ConfigReader& reader, DecoderConfig& config, const LlamaL
   config.num_layers = reader.integer("num_hidden_layers");
   config.num_heads = reader.integer("num_attention_heads");
   config.num_kv_heads = reader.integer("num_key_value_heads", config.num_heads);
-  config.head_dim = read_head_dim(reader, config, layout.head_dim);
+  if (layout.has_head_dim) config.head_dim = read_head_dim(reader, config, layout.head_dim);
   config.max_positions = reader.integer("max_position_embeddings", layout.max_positions);
   config.norm.epsilon =
       layout.has_epsilon ? reader.number(layout.epsilon_key, layout.epsilon) : layout.epsilon;

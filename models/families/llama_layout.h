@@ -16,6 +16,7 @@ namespace packtrain {
 // Default values and key names that differ between families.
 struct LlamaLayout {
   std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  bool has_head_dim = true;   // false: the caller sets config.head_dim and rotary_dim before
   std::int64_t max_positions = 2048;
   double epsilon = 1e-6;
   bool has_epsilon = true;  // read from epsilon_key; false: always `epsilon`

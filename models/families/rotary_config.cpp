@@ -82,6 +82,10 @@ void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
     rope.require("partial_rotary_factor", 1.0);
   }
   config.rotary = read_object(rope, config, layout.base, layout.original);
+  const bool is_yarn = config.rotary.scaling.kind == RotaryScaling::Kind::kYarn;
+  if (layout.defaults.scores_mscale && is_yarn) {
+    config.latent.mscale_all_dim = rope.number("mscale_all_dim", 0);
+  }
   if (layout.defaults.position_parts) rope.ignore({"mrope_section", "mrope_interleaved"});
   if (layout.defaults.query_temperature) read_temperature(rope, config);
   if (layout.defaults.length_factors) read_length_factors(rope, config.rotary.scaling);
@@ -91,7 +95,11 @@ void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
 nlohmann::json write_object(const RotaryConfig& rotary, const DecoderConfig& config) {
   nlohmann::json rope = write_rotary_scaling(rotary.scaling);
   rope["rope_theta"] = rotary.base;
-  if (config.rotary_dim != 0) rope["partial_rotary_factor"] = partial_rotary_factor(config);
+  if (config.has_latent_attention()) {
+    if (config.latent.mscale_all_dim != 0) rope["mscale_all_dim"] = config.latent.mscale_all_dim;
+  } else if (config.rotary_dim != 0) {
+    rope["partial_rotary_factor"] = partial_rotary_factor(config);
+  }
   return rope;
 }
 

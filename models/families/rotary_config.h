@@ -29,6 +29,8 @@ struct RotaryDefaults {
   bool length_factors = false;
   // Positions of pictures have parts, which share the pairs of a head. They are equal for text.
   bool position_parts = false;
+  // YaRN's mscale_all_dim changes the factor of scores: LatentAttentionConfig::mscale_all_dim.
+  bool scores_mscale = false;
 };
 
 // Reads either layout into config.rotary and config.rotary_dim. max_positions and head_dim must be

@@ -1,5 +1,7 @@
 #include "models/families/unknown_type.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -58,10 +60,34 @@ Reading nearest_reading(const nlohmann::json& config, std::string_view type) {
   return nearest;
 }
 
+// Types that look like a family and compute something else.
+struct NotComputed {
+  std::string_view model_type;
+  std::string_view what;
+};
+constexpr NotComputed kNotComputed[] = {
+    {"deepseek_v32", "an indexer chooses the keys of each query (sparse attention)"},
+    {"deepseek_v4", "an indexer chooses the keys of each query (sparse attention)"},
+    {"glm_moe_dsa", "an indexer chooses the keys of each query (sparse attention)"},
+};
+
+void refuse_what_is_not_computed(const std::string& type) {
+  const auto* found = std::ranges::find(kNotComputed, type, &NotComputed::model_type);
+  if (found == std::end(kNotComputed)) return;
+  throw Error(ErrorCategory::kConfig,
+              "model config: model_type is '" + type +
+                  "', whose attention packtrain does not "
+                  "compute: " +
+                  std::string(found->what),
+              "Train a model with dense attention, such as one of type deepseek_v3 or "
+              "glm4_moe_lite. `packtrain families` lists all families.");
+}
+
 }  // namespace
 
 void refuse_unknown_type(const nlohmann::json& config) {
   const std::string type = config["model_type"].get<std::string>();
+  refuse_what_is_not_computed(type);
   const Reading nearest = nearest_reading(config, type);
   std::string known;
   for (const Family& family : families()) {

@@ -58,12 +58,11 @@ struct ExpertsConfig {
   bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
   double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
   RouterKind router = RouterKind::kSoftmax;   // the others: models/ops/experts/routing.h
-  // kSigmoid: a constant that is added to the scores for the choice alone, and experts in groups of
-  // which each token chooses some.
-  bool choice_bias = false;
+  bool choice_bias = false;  // kSigmoid: a constant added to the scores for the choice alone
+  // kSoftmax and kSigmoid: experts in groups, of which each token chooses some.
   std::int64_t num_groups = 1;
   std::int64_t groups_per_token = 1;
-  double weight_multiplier = 1.0;  // kSigmoid: factor of the weights
+  double weight_multiplier = 1.0;  // kSoftmax, kSigmoid: factor of the weights
   double mixer_epsilon = 0.01;     // kSparseMixer: half the distance at which experts compete
 
   bool operator==(const ExpertsConfig&) const = default;
@@ -128,6 +127,19 @@ struct Mamba2Config {
   bool operator==(const Mamba2Config&) const = default;
 };
 
+// Queries, keys and values that are projections of compressed rows (multi-head latent attention,
+// DeepSeek-AI, arXiv 2405.04434, 2.1; ops/latent_heads). DecoderConfig::head_dim is that of queries
+// and keys, rotary_dim the part of it that keys share.
+struct LatentAttentionConfig {
+  std::int64_t key_value_rank = 0;  // elements of a compressed row; 0: attention is not latent
+  std::int64_t query_rank = 0;      // the same for queries; 0: they are projections of whole rows
+  std::int64_t value_head_dim = 0;  // at most head_dim
+  double norm_epsilon = 1e-6;       // of the compressed rows
+  double mscale_all_dim = 0;        // of YaRN, which attention_scale has; for config.json
+
+  bool operator==(const LatentAttentionConfig&) const = default;
+};
+
 // The queries at position p are multiplied by 1 + beta log(1 + floor(p / num_positions)) (Llama 4's
 // attention temperature).
 struct QueryTemperature {
@@ -184,6 +196,7 @@ struct DecoderConfig {
   DeltaNetConfig delta_net;
   ShortConvConfig short_conv;
   Mamba2Config mamba2;
+  LatentAttentionConfig latent;
 
   std::int64_t rotary_dim = 0;  // first elements of a head, which rotate; 0: all
   RotaryConfig rotary;
@@ -261,6 +274,11 @@ struct DecoderConfig {
   // True if some layer mixes rows without attention, which cannot follow rows that examples share.
   bool has_other_mixers() const {
     return !std::ranges::all_of(layers, &LayerPattern::has_attention);
+  }
+  bool has_latent_attention() const { return latent.key_value_rank > 0; }
+  // Elements of a head of attention's output that the output projection reads.
+  std::int64_t value_head_dim() const {
+    return has_latent_attention() ? latent.value_head_dim : head_dim;
   }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Number of elements of a head that rotate.

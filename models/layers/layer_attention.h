@@ -9,6 +9,7 @@
 #include "framework/data/attention_pattern.h"
 #include "models/layers/decoder_config.h"
 #include "models/ops/attention/attention.h"
+#include "models/ops/latent_heads/latent_heads.h"
 
 namespace packtrain {
 
@@ -28,6 +29,13 @@ inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t 
           .scale = attention_scale_of(config, layer),
           .pattern = config.layer(layer).attention,
           .soft_cap = config.attention_soft_cap};
+}
+
+inline LatentHeadShape latent_head_shape(const DecoderConfig& config) {
+  return {.num_heads = config.num_heads,
+          .rotary_dim = config.resolved_rotary_dim(),
+          .unturned_dim = config.head_dim - config.resolved_rotary_dim(),
+          .value_dim = config.latent.value_head_dim};
 }
 
 // The pattern of each layer that has attention.

@@ -256,7 +256,8 @@ Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
   attend.outputs = {y, statistics};
   attend.needs = heads->needs();
   attend.needs.insert(attend.needs.end(), {y, statistics});
-  attend.multiply_adds.of_squares = output.width;
+  // Half of them are of queries and keys.
+  attend.multiply_adds.of_squares = shape.num_heads * (shape.head_dim + options.value_dim) / 2;
   attend.forward = [=, sinks = parameters.sinks](OperatorContext& run) {
     AttentionOutput result = attention_forward(run.get(heads->rotated()), shape, run.batch(),
                                                run.find(sinks), run.options());

@@ -3,6 +3,7 @@
 // runs inside each sequence.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,7 @@ namespace packtrain {
 
 struct AttentionOptions {
   AttentionShape shape;
+  std::int64_t value_dim = 0;  // elements of a value that are not zeros; for FLOPs
   bool sinks = false;
   double standard_deviation = 0.02;  // of the initial sinks
   RotaryOptions rotary;

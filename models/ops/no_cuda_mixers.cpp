@@ -6,6 +6,7 @@
 #include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/gated_norm/gated_norm.h"
+#include "models/ops/latent_heads/latent_heads.h"
 #include "models/ops/mamba2/ssd.h"
 #include "models/ops/output_gate/output_gate.h"
 
@@ -70,6 +71,15 @@ at::Tensor ssd_backward_cuda(const at::Tensor& /*grad_output*/, const SsdInputs&
                              const at::Tensor& /*skip*/, const SsdOptions& /*options*/,
                              const SsdInputs& /*grads*/) {
   throw_cuda_not_built("ssd_backward");
+}
+
+at::Tensor merge_latent_heads_cuda(const LatentHeads& /*heads*/, const LatentHeadShape& /*shape*/) {
+  throw_cuda_not_built("merge_latent_heads");
+}
+
+LatentHeads merge_latent_heads_backward_cuda(const at::Tensor& /*grad*/,
+                                             const LatentHeadShape& /*shape*/) {
+  throw_cuda_not_built("merge_latent_heads_backward");
 }
 
 at::Tensor output_gate_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/) {

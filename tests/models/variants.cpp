@@ -219,6 +219,33 @@ DecoderConfig state_space_model_last() {
   return config;
 }
 
+// Queries and keys of 12 elements, 4 of which turn, and values of 6. Experts in groups.
+DecoderConfig latent_attention() {
+  DecoderConfig config = shared_experts();
+  config.layers = {{}, {.experts = true}};
+  config.num_kv_heads = config.num_heads;
+  config.head_dim = 12;
+  config.rotary_dim = 4;
+  config.interleaved_rotary = true;
+  config.latent = {
+      .key_value_rank = 9, .query_rank = 10, .value_head_dim = 6, .norm_epsilon = 1e-3};
+  config.experts.num_experts = 6;
+  config.experts.shared_gate = false;
+  config.experts.num_groups = 3;
+  config.experts.groups_per_token = 2;
+  config.experts.weight_multiplier = 1.5;
+  return config;
+}
+
+// Queries of whole rows, values as wide as keys, biases.
+DecoderConfig latent_keys() {
+  DecoderConfig config = small_config();
+  config.num_kv_heads = config.num_heads;
+  config.rotary_dim = 2;
+  config.latent = {.key_value_rank = 7, .value_head_dim = config.head_dim};
+  return config;
+}
+
 // Both projections of one layer, one of the other.
 DecoderConfig adapted_experts() {
   DecoderConfig config = shared_experts();
@@ -262,6 +289,8 @@ std::vector<Variant> decoder_variants() {
                               {"shared experts", shared_experts()},
                               {"a sigmoid router", sigmoid_router()},
                               {"learned positions", learned_positions()},
+                              {"latent attention", latent_attention()},
+                              {"latent keys", latent_keys()},
                               {"a delta rule, gated attention", delta_rule()},
                               {"a delta rule in the last layer", delta_rule_last()},
                               {"a short convolution", short_convolution()},

@@ -15,6 +15,7 @@
 #include "models/families/family.h"
 #include "training/checkpoint/checkpoint_error.h"
 #include "training/checkpoint/hf_bitsandbytes.h"
+#include "training/checkpoint/hf_block_fp8.h"
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hf_text_tower.h"
 #include "training/checkpoint/hf_weights.h"
@@ -203,10 +204,11 @@ void import_weights(const std::string& folder, const DecoderConfig& config,
   std::set<const SafetensorsFile*> files;
   for (const auto& [name, tensor] : tensors) files.insert(tensor.file.get());
   const BitsandbytesTensors encoded = take_bitsandbytes_tensors(tensors);
+  const BlockFp8Tensors in_blocks = take_block_fp8_tensors(tensors);
   const std::vector<WeightPiece> pieces = choose_layout(tensors, config);
   const std::string family_prefix = find_family(config.family).prefix;
   check_tensors({folder, tensors, options.prefix, family_prefix}, pieces, config);
-  read_hf_weights({tensors, encoded}, pieces, shards);
+  read_hf_weights({tensors, encoded, in_blocks}, pieces, shards);
   for (const SafetensorsFile* file : files) file->check_unchanged();
 }
 

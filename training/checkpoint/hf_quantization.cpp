@@ -9,10 +9,20 @@
 
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
+#include "training/checkpoint/hf_block_fp8.h"
 #include "training/checkpoint/hf_files.h"
 
 namespace packtrain {
 namespace {
+
+// The quantization's name in config.json, or "".
+std::string method_of(const std::string& config_json, const std::string& key) {
+  const auto config = nlohmann::json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  const auto& settings = config.at(key);
+  const auto method = settings.is_object() ? settings.find("quant_method") : settings.end();
+  const bool is_named = settings.is_object() && method != settings.end() && method->is_string();
+  return is_named ? fmt::format(" (quant_method \"{}\")", method->get<std::string>()) : "";
+}
 
 std::optional<std::string> quantization_key(const std::string& config_json) {
   const auto config = nlohmann::json::parse(config_json, nullptr, /*allow_exceptions=*/false);
@@ -43,12 +53,13 @@ bool is_nf4(const std::map<std::string, HfTensor>& tensors, const std::string& n
          (name.ends_with(".absmax") && tensors.contains(name.substr(0, name.rfind('.')) + state));
 }
 
-// Returns why the weights are not plain numbers or NF4, or "".
+// Returns why the weights are neither plain numbers, NF4 nor 8-bit floats in blocks, or "".
 std::string find_code(const std::string& folder) {
   try {
     const auto tensors = open_hf_tensors(folder);
     for (const auto& [name, tensor] : tensors) {
-      if (!is_number(tensor.view->dtype) && !is_nf4(tensors, name)) {
+      const bool is_code = is_nf4(tensors, name) || is_block_fp8(tensors, name);
+      if (!is_number(tensor.view->dtype) && !is_code) {
         return fmt::format("tensor '{}' is not float32, float16 or bfloat16", name);
       }
     }
@@ -71,10 +82,13 @@ void check_quantization(const std::string& folder, const std::string& config_jso
   }
   const std::string code = find_code(folder);
   if (code.empty()) return;
-  throw Error(ErrorCategory::kConfig,
-              fmt::format("{}: key '{}' of config.json says that the weights are quantized, and {}",
-                          folder, *key, code),
-              "Quantized weights cannot be trained: use the unquantized model.");
+  throw Error(
+      ErrorCategory::kConfig,
+      fmt::format("{}: key '{}' of config.json says that the weights are quantized{}, and {}",
+                  folder, *key, method_of(config_json, *key), code),
+      "Quantized weights cannot be trained: use the unquantized model. packtrain decodes "
+      "NF4 of bitsandbytes, and 8-bit floats in blocks of 128 x 128 (quant_method fp8). It "
+      "reads neither NVFP4 nor compressed-tensors.");
 }
 
 }  // namespace packtrain

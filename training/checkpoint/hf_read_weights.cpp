@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -42,19 +43,23 @@ void copy_range(const TensorView& tensor, const WeightPiece& piece, std::int64_t
   }
 }
 
-// The same for a tensor in MXFP4, decoded in chunks.
-void decode_range(const TensorView& blocks, const TensorView& scales, const WeightPiece& piece,
-                  std::int64_t first, std::int64_t last, const at::Tensor& destination) {
+// Decodes elements of a flattened tensor from `first` on.
+using DecodeRun = std::function<void(std::int64_t first, std::span<float> values)>;
+
+// The same for an encoded tensor, decoded in chunks.
+void decode_range(const DecodeRun& decode_run, const WeightPiece& piece, std::int64_t first,
+                  std::int64_t last, const at::Tensor& destination) {
   constexpr std::int64_t kAtOnce = 1 << 20;
   std::vector<float> values(static_cast<std::size_t>(std::min(kAtOnce, last - first)));
   for (std::int64_t next = first; next < last;) {
     const std::int64_t count = std::min(kAtOnce, last - next);
     for (std::int64_t done = 0; done < count;) {
       const std::int64_t column = (next + done) % piece.columns;
-      const std::int64_t run = std::min(piece.columns - column, count - done);
+      const bool is_run = piece.hf_column_stride == 1;
+      const std::int64_t run = is_run ? std::min(piece.columns - column, count - done) : 1;
       const std::int64_t row = (next + done) / piece.columns;
-      decode_mxfp4(
-          blocks.data, scales.data, piece.hf_begin + row * piece.hf_row_stride + column,
+      decode_run(
+          piece.hf_begin + row * piece.hf_row_stride + column * piece.hf_column_stride,
           std::span(values).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(run)));
       done += run;
     }
@@ -93,8 +98,18 @@ void import_piece(const HfWeights& weights, const WeightPiece& piece, const Shar
     const at::Tensor values = decode(found->second);
     copy_range({DataType::kFloat32, tensor.shape, bytes_of(values)}, piece, first, last,
                destination);
+  } else if (const auto blocks = weights.in_blocks.find(piece.hf_name);
+             blocks != weights.in_blocks.end()) {
+    const auto decode_run = [&](std::int64_t at, std::span<float> values) {
+      decode_block_fp8(blocks->second, at, values);
+    };
+    decode_range(decode_run, piece, first, last, destination);
   } else if (piece.coding == WeightCoding::kMxfp4) {
-    decode_range(tensor, *tensors.at(stored[1].name).view, piece, first, last, destination);
+    const TensorView& scales = *tensors.at(stored[1].name).view;
+    const auto decode_run = [&](std::int64_t at, std::span<float> values) {
+      decode_mxfp4(tensor.data, scales.data, at, values);
+    };
+    decode_range(decode_run, piece, first, last, destination);
   } else {
     copy_range(tensor, piece, first, last, destination);
   }

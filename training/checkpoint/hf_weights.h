@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "training/checkpoint/hf_bitsandbytes.h"
+#include "training/checkpoint/hf_block_fp8.h"
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hugging_face.h"
 
@@ -15,6 +16,7 @@ namespace packtrain {
 struct HfWeights {
   const HfTensors& tensors;
   const BitsandbytesTensors& encoded;  // of these, those in NF4
+  const BlockFp8Tensors& in_blocks;    // and those of 8-bit floats
 };
 
 // Fills `shards[i].weight` from the mapped files, which must have every tensor of `pieces`. For

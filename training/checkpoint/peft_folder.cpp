@@ -193,7 +193,7 @@ void read_peft_weights(const std::string& folder, const DecoderConfig& config,
   std::ranges::copy_if(shards, std::back_inserter(of_adapter), [&](const ShardView& shard) {
     return parameters.contains(shard.parameter);
   });
-  read_hf_weights({tensors, {}}, pieces, of_adapter);
+  read_hf_weights({tensors, {}, {}}, pieces, of_adapter);
   file->check_unchanged();
 }
 

@@ -1,5 +1,6 @@
 #include "models/ops/experts/routing.h"
 
+#include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mul.h>
@@ -10,6 +11,7 @@
 
 #include <tuple>
 
+#include "models/ops/experts/expert_groups.h"
 #include "models/ops/experts/sigmoid_router.h"
 #include "models/ops/experts/sparse_mixer.h"
 #include "models/ops/matmul/matmul.h"
@@ -33,11 +35,14 @@ at::Tensor router_logits(const at::Tensor& x, const RouterWeights& router,
   return logits;
 }
 
-// The softmax router.
-Routing choose_experts(const at::Tensor& logits, const RoutingOptions& options) {
-  if (logits.is_cuda()) return choose_experts_cuda(logits, options);
+// The softmax router, with weights that have no factor.
+Routing choose_without_factor(const at::Tensor& logits, const RoutingOptions& options) {
+  const bool in_groups = options.groups_per_row < options.num_groups;
+  if (logits.is_cuda() && !in_groups) return choose_experts_cuda(logits, options);
   // libtorch's topk defines no order among equal values; a stable sort does.
-  const auto [sorted, order] = at::sort(logits, /*stable=*/true, /*dim=*/1, /*descending=*/true);
+  const auto [sorted, order] =
+      at::sort(in_groups ? scores_in_groups(logits, options, /*num_best=*/1) : logits,
+               /*stable=*/true, /*dim=*/1, /*descending=*/true);
   const at::Tensor chosen = order.narrow(1, 0, options.experts_per_row);
   Routing routing;
   routing.experts = chosen.to(at::kInt).contiguous();
@@ -47,6 +52,13 @@ Routing choose_experts(const at::Tensor& logits, const RoutingOptions& options) 
   return routing;
 }
 
+Routing choose_experts(const at::Tensor& logits, const RoutingOptions& options) {
+  Routing routing = choose_without_factor(logits, options);
+  if (options.weight_multiplier != 1.0) routing.weights.mul_(options.weight_multiplier);
+  return routing;
+}
+
+// Of weights without a factor.
 at::Tensor softmax_routing_backward(const at::Tensor& grad_weights,
                                     const at::Tensor& grad_probabilities, const Routing& routing,
                                     std::int64_t num_experts, const RoutingOptions& options) {
@@ -97,7 +109,14 @@ at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& gr
     case RouterKind::kSoftmax:
       break;
   }
-  return softmax_routing_backward(grad_weights, grad_probabilities, routing, num_experts, options);
+  if (options.weight_multiplier == 1.0) {
+    return softmax_routing_backward(grad_weights, grad_probabilities, routing, num_experts,
+                                    options);
+  }
+  Routing without = routing;
+  without.weights = at::div(routing.weights, options.weight_multiplier);
+  return softmax_routing_backward(at::mul(grad_weights, options.weight_multiplier),
+                                  grad_probabilities, without, num_experts, options);
 }
 
 }  // namespace packtrain

@@ -1,6 +1,8 @@
 // Chooses the experts of each row and their weights (Shazeer et al., arXiv 1701.06538):
 //    z = x W^T + b;   p = softmax(z);   w = p of the chosen, the k largest z
 //    normalized: w divided by their sum (= softmax of the chosen z)
+// A factor may multiply w. With groups of experts each row chooses some groups, by the largest z of
+// each (expert_groups.h), and its experts are of these. p stays that of all experts.
 // A sigmoid router (Liu et al., arXiv 2412.19437) and a sparse mixer (Liu et al., arXiv 2409.12136)
 // have other weights: sigmoid_router.h, sparse_mixer.h.
 // Of equal z the lowest expert comes first. x [T, H], W [E, H], b [E] are float32 or bfloat16.
@@ -24,7 +26,7 @@ struct RoutingOptions {
   bool normalize = false;
   bool keep_probabilities = false;  // although w and its gradient do not read them
   RouterKind kind = RouterKind::kSoftmax;
-  std::int64_t num_groups = 1;  // kSigmoid, as the next two: ExpertsConfig has them
+  std::int64_t num_groups = 1;  // kSoftmax, kSigmoid, as the next two: ExpertsConfig has them
   std::int64_t groups_per_row = 1;
   double weight_multiplier = 1.0;
   double mixer_epsilon = 0.01;  // kSparseMixer

@@ -123,7 +123,7 @@ Parameters read_as_ranks(const std::string& folder, const std::vector<WeightPiec
     for (std::int64_t begin = 0; begin < size; begin += share) {
       const std::int64_t owned = std::min(share, size - begin);
       const ShardView shard{name, {size}, begin, owned, true, whole.narrow(0, begin, owned), {}};
-      read_hf_weights({tensors, {}}, pieces, std::span(&shard, 1));
+      read_hf_weights({tensors, {}, {}}, pieces, std::span(&shard, 1));
     }
     parameters[name] = whole;
   }
@@ -179,7 +179,8 @@ TEST(HfLayouts, ATransposedTensorIsTransposed) {
 
 TEST(HfLayouts, AParameterThatNoTensorIsMappedToIsAnInternalError) {
   const ShardView shard{"mystery", {2}, 0, 2, true, at::full({2}, 0.0), {}};
-  const Error error = test::error_of([&] { read_hf_weights({{}, {}}, {}, std::span(&shard, 1)); });
+  const Error error =
+      test::error_of([&] { read_hf_weights({{}, {}, {}}, {}, std::span(&shard, 1)); });
   EXPECT_EQ(error.category(), ErrorCategory::kInternal);
 }
 
