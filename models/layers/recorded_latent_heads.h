@@ -20,8 +20,8 @@ struct SplitColumns {
 SplitColumns split_columns(OperatorTape& tape, const std::string& name, Value x,
                            std::int64_t width);
 
-// The merged heads [T, 3 H D] of queries [T, H (N + R)], of keys and values [T, H (N + V)], and of
-// the elements of keys [T, R] that heads share. No other operator reads the three.
+// Returns the merged heads [T, 3 H D]. `query` is [T, H (N + R)], `key_value` [T, H (N + V)], and
+// `key_rope` [T, R] has the elements that heads share. No other operator reads the three.
 Value latent_heads(OperatorTape& tape, const std::string& name, Value query, Value key_value,
                    Value key_rope, const LatentHeadShape& shape);
 

@@ -1,4 +1,4 @@
-"""What families with latent attention have in common."""
+"""Sizes and options that families with latent attention have in common."""
 
 from random_configs import draw_rotary, is_set
 from sizes import DYNAMIC, LINEAR, LLAMA3, SMALL, YARN

@@ -1,8 +1,8 @@
-// Tensors of 8-bit floats in blocks, in the files of a Hugging Face folder, as DeepSeek-V3 and
-// others are published (quant_method "fp8", weight_block_size [128, 128]; DeepSeek-AI, arXiv
-// 2412.19437, 3.3). A file has the codes NAME, e4m3 [R, C] or [E, R, C], and NAME_scale_inv,
-// float32 [R / 128, C / 128] rounded up, or [E, ...]. An element is its code times the scale of its
-// block.
+// Tensors of 8-bit floats in blocks, in the files of a Hugging Face folder. DeepSeek-V3 and others
+// are published so (quant_method "fp8", weight_block_size [128, 128]). The source of the format is
+// DeepSeek-AI, arXiv 2412.19437, 3.3. A file has the codes NAME, e4m3 [R, C] or [E, R, C], and
+// NAME_scale_inv, float32 [R / 128, C / 128] rounded up, or [E, ...]. An element is its code times
+// the scale of its block.
 #pragma once
 
 #include <cstdint>

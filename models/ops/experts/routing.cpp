@@ -58,7 +58,7 @@ Routing choose_experts(const at::Tensor& logits, const RoutingOptions& options) 
   return routing;
 }
 
-// Of weights without a factor.
+// The weights have no factor.
 at::Tensor softmax_routing_backward(const at::Tensor& grad_weights,
                                     const at::Tensor& grad_probabilities, const Routing& routing,
                                     std::int64_t num_experts, const RoutingOptions& options) {

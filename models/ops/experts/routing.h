@@ -1,8 +1,8 @@
 // Chooses the experts of each row and their weights (Shazeer et al., arXiv 1701.06538):
 //    z = x W^T + b;   p = softmax(z);   w = p of the chosen, the k largest z
 //    normalized: w divided by their sum (= softmax of the chosen z)
-// A factor may multiply w. With groups of experts each row chooses some groups, by the largest z of
-// each (expert_groups.h), and its experts are of these. p stays that of all experts.
+// A factor may multiply w. With groups of experts each row first chooses groups, by the largest z
+// of each (expert_groups.h). Its experts are of these groups. p stays that of all experts.
 // A sigmoid router (Liu et al., arXiv 2412.19437) and a sparse mixer (Liu et al., arXiv 2409.12136)
 // have other weights: sigmoid_router.h, sparse_mixer.h.
 // Of equal z the lowest expert comes first. x [T, H], W [E, H], b [E] are float32 or bfloat16.

@@ -1,6 +1,6 @@
 // Copies of elements, bound by memory. A thread has one vector of the merged heads. In backward a
-// second kernel adds the gradients of the elements that heads share: a thread has one vector of a
-// row, and reads it from one head after another.
+// second kernel adds the gradients of the elements that heads share. There a thread has one vector
+// of a row, and reads it from one head after another.
 #include "framework/device/cuda/check.h"
 #include "models/ops/cuda/divisor.cuh"
 #include "models/ops/cuda/launch.h"

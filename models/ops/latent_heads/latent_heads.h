@@ -5,8 +5,9 @@
 //    merged query [R of the query, N of the query]
 //    merged key   [R that all heads share, N of the key]
 //    merged value [V of the value, zeros]
-// All have D = N + R elements, with V <= D. Elements with a position come first, because rotary
-// positions turn the first elements of a head (ops/rotary). The order changes no product of a query
+//
+// All have D = N + R elements, and V is at most D. Elements with a position come first: rotary
+// positions turn the first ones of a head (ops/rotary). The order changes no product of a query
 // and a key. Attention's outputs have zeros after their first V elements, which are left out.
 // Tensors are float32 or bfloat16. Copies are exact. The gradient of the shared elements is a sum
 // over heads in float32, rounded once. Deterministic. Nothing waits for the device. Elements that
