@@ -42,6 +42,9 @@ std::vector<std::int64_t> fused_rows(const DecoderConfig& config, const Paramete
     return is_stacked ? ranks_of_modules(config, parameter) : std::vector<std::int64_t>{};
   }
   if (name.ends_with(".attention.qkv.weight")) return rows_of_attention(config, rows);
+  if (name.ends_with(".attention.key_value_a.weight")) {
+    return {config.latent.key_value_rank, config.resolved_rotary_dim()};
+  }
   const DeltaNetConfig& net = config.delta_net;
   if (name.ends_with(".delta_net.qkvz.weight")) {
     return {net.key_width(), net.key_width(), net.value_width(), net.value_width()};

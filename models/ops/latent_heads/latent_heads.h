@@ -6,12 +6,13 @@
 //    merged key   [R that all heads share, N of the key]
 //    merged value [V of the value, zeros]
 //
-// All have D = N + R elements, and V is at most D. Elements with a position come first: rotary
-// positions turn the first ones of a head (ops/rotary). The order changes no product of a query
-// and a key. Attention's outputs have zeros after their first V elements, which are left out.
+// A merged head has D = N + R elements. No value is wider than that. Elements with a position come
+// first because rotary positions turn the first ones of a head (ops/rotary). The order changes no
+// product of a query and a key. Attention's outputs have zeros after their first V elements, which
+// are left out.
 // Tensors are float32 or bfloat16. Copies are exact. The gradient of the shared elements is a sum
 // over heads in float32, rounded once. Deterministic. Nothing waits for the device. Elements that
-// must move: forward T H (4 N + 3 R + 2 V) and T H (D - V) zeros, backward the same.
+// must move: T (H (5 N + 4 R + V) + R) in forward, the same in backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -67,6 +67,13 @@ TEST_F(FusedRows, AreThoseOfTheGateOfAttentionsOutputBeforeTheQuery) {
   EXPECT_EQ(rows("attention.qkv.weight", {48, 8}), (std::vector<std::int64_t>{16, 16, 8, 8}));
 }
 
+TEST_F(FusedRows, AreThoseOfCompressedRowsAndOfWhatKeysShare) {
+  config_.rotary_dim = 2;
+  config_.latent = {.key_value_rank = 5, .value_head_dim = 3};
+  EXPECT_EQ(rows("attention.key_value_a.weight", {7, 8}), (std::vector<std::int64_t>{5, 2}));
+  EXPECT_TRUE(rows("attention.key_value_b.weight", {20, 5}).empty());
+}
+
 TEST_F(FusedRows, AreThoseOfTheProjectionsOfAGatedDeltaRule) {
   config_.delta_net.num_key_heads = 2;
   config_.delta_net.num_value_heads = 4;

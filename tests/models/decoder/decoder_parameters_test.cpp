@@ -27,6 +27,22 @@ TEST(DecoderParameters, CountAndFlopsFollowTheFormula) {
   EXPECT_EQ(num_parameters(config), 2 * (layer + 2 * 32) + 32 + 61 * 32);
 }
 
+// Zeros after values are not counted: 4 heads of 12 elements in queries and of 6 in values.
+TEST(DecoderParameters, FlopsOfLatentAttentionLeaveOutZeros) {
+  DecoderConfig config = small_config();
+  config.num_kv_heads = 4;
+  config.head_dim = 12;
+  config.rotary_dim = 4;
+  config.latent = {.key_value_rank = 9, .query_rank = 10, .value_head_dim = 6};
+  const std::int64_t queries = 32 * 10 + 10 * 4 * 12;
+  const std::int64_t keys = 32 * (9 + 4) + 9 * 4 * (8 + 6);
+  const std::int64_t layer = queries + keys + 4 * 6 * 32 + 3 * 32 * 48;
+  EXPECT_EQ(num_matmul_parameters(config), 2 * layer + 61 * 32);
+  EXPECT_DOUBLE_EQ(
+      training_flops(config, 10, 100),
+      6.0 * static_cast<double>(2 * layer + 61 * 32) * 10 + 6.0 * 2 * 4 * (12 + 6) / 2 * 100);
+}
+
 // Frozen products have no gradient of the weight: 4 operations each, those of the update 6.
 TEST(DecoderParameters, FlopsOfExpertsUnderAnAdapterFollowTheFormula) {
   DecoderConfig base = small_config();
