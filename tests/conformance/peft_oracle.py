@@ -101,9 +101,14 @@ def patterns(model):
             "rank_pattern": {f"^{last}": 2, first: 3}, "alpha_pattern": {first: 0.7, last: 11}}
 
 
+# PEFT takes names of their dense layers for those of experts.
+DENSE_NAMED_AS_EXPERTS = ("deepseek_v2", "deepseek_v3", "glm4_moe", "glm4_moe_lite")
+
+
 def magnitudes(model):
-    """PEFT has none of experts. It takes names of GLM-4.5's dense layers for those of experts."""
-    names = {"target_modules": attention_names(model)} if model.config.model_type == "glm4_moe" else {}
+    """PEFT has none of experts."""
+    in_attention = model.config.model_type in DENSE_NAMED_AS_EXPERTS
+    names = {"target_modules": attention_names(model)} if in_attention else {}
     return {**all_linear(model), **names, "use_dora": True}
 
 
@@ -132,8 +137,9 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-EXPERT_ADAPTERS = [(family, make) for family in ("glm4_moe", "gpt_oss", "granitemoe", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe",
-                                            "qwen3_next")
+WITH_EXPERTS = ("deepseek_v3", "glm4_moe", "gpt_oss", "granitemoe", "mixtral", "phimoe", "qwen2_moe", "qwen3_moe",
+                "qwen3_next")
+EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS
                    for make in (experts, one_projection_of_experts, experts_in_some_layers)]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
 
