@@ -23,13 +23,12 @@ void check_offloaded_optimizer(const Config& config, const SettingPlaces& places
   if (!offloads_optimizer(config.memory.offload)) return;
   if (!has_factored_moments(config.optimizer)) return;
   const bool is_of_section = config.optimizer.name == "adafactor";
-  fail_check(
-      fmt::format("{}, but {}: its state is small, and stays on the device",
-                  stated("memory.offload", config_value(config, "memory.offload"), places),
-                  is_of_section ? stated("optimizer.name", "adafactor", places)
-                                : fmt::format("optimizer.groups ({}) name adafactor",
-                                              place_of("optimizer.groups", places))),
-      "Set memory.offload: none or activations, or another optimizer.");
+  fail_check(fmt::format("{}, but {}: its state is small, and stays on the device",
+                         stated("memory.offload", config_value(config, "memory.offload"), places),
+                         is_of_section ? stated("optimizer.name", "adafactor", places)
+                                       : fmt::format("optimizer.groups ({}) name adafactor",
+                                                     place_of("optimizer.groups", places))),
+             "Set memory.offload: none or activations, or another optimizer.");
 }
 
 }  // namespace packtrain

@@ -111,8 +111,7 @@ FactoredMoments::FactoredMoments(ShardedModel& model, const SettingsOf& settings
     if (const FactoredSettings* settings = settings_of(*spec)) add(*spec, *settings);
   }
   if (empty()) return;
-  const auto options =
-      at::TensorOptions(at::kFloat).device(model.parameters().state().device);
+  const auto options = at::TensorOptions(at::kFloat).device(model.parameters().state().device);
   sums_ = at::zeros({num_sums_ + num_squares_}, options);
   squares_ = at::zeros({num_squares_}, options);
   find_owned();
