@@ -54,7 +54,13 @@ MatrixMemory matrix_memory(const UnitTable& table, const OptimizerSection& optim
     }
   }
   const MatrixMemory factored = factored_memory(table, groups);
-  return {memory.buffers + factored.buffers, std::max(memory.workspace, factored.workspace)};
+  if (matrices.empty() && factored.buffers > 0) {
+    memory.buffers_text = "Adafactor's sums of rows and columns";
+    memory.workspace_text = "Adafactor's updates, beyond the activations that are free then";
+  }
+  memory.buffers += factored.buffers;
+  memory.workspace = std::max(memory.workspace, factored.workspace);
+  return memory;
 }
 
 }  // namespace packtrain

@@ -12,10 +12,12 @@ namespace packtrain {
 struct MatrixMemory {
   std::int64_t buffers = 0;    // bytes kept from step to step
   std::int64_t workspace = 0;  // bytes allocated and freed in an update
+  const char* buffers_text = "Muon's, of units that ranks exchange";
+  const char* workspace_text = "Muon's products, beyond the activations that are free then";
 };
 
 // Of the rank with most, for a model sharded over `shard_size` of `num_ranks` ranks. Zeros where no
-// parameter is orthogonalised.
+// parameter is orthogonalised or has factored moments.
 MatrixMemory matrix_memory(const UnitTable& table, const OptimizerSection& optimizer,
                            int shard_size, int num_ranks, DeviceKind device);
 

@@ -70,10 +70,6 @@ void add(std::vector<MemoryEntry>& entries, std::string name, std::int64_t bytes
   if (bytes > 0) entries.push_back({std::move(name), bytes, std::move(what)});
 }
 
-const char* matrices_of(const Config& config, const char* muon, const char* adafactor) {
-  return config.optimizer.name == "adafactor" ? adafactor : muon;
-}
-
 }  // namespace
 
 std::int64_t sum_bytes(const std::vector<MemoryEntry>& entries) {
@@ -185,9 +181,7 @@ void MemoryPlanner::add_state(bool several_micro_batches, MemoryPlan& plan) cons
   add(entries, is_nf4 ? "frozen weights, nf4" : "frozen weights, fp8", sizes_.encoded_bytes,
       is_nf4 ? "4 bits and scales, owned" : "8 bits and a scale, owned");
   add_moments(plan);
-  add(entries, "matrices", sizes_.matrices.buffers,
-      matrices_of(config_, "Muon's, of units that ranks exchange",
-                  "Adafactor's sums of rows and columns"));
+  add(entries, "matrices", sizes_.matrices.buffers, sizes_.matrices.buffers_text);
   // Sharded gradients have memory for a float32 sum from the start, unless they are reduced once.
   const bool wide = is_sharded() ? !sums_locally() : several_micro_batches;
   const Precision gradient = wide ? Precision::kFloat32 : config_.precision.reduce;
@@ -256,8 +250,7 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   }
   entries.insert(entries.end(), activations.begin(), activations.end());
   add(entries, "orthogonalisation", sizes_.matrices.workspace - sum_bytes(activations),
-      matrices_of(config_, "Muon's products, beyond the activations that are free then",
-                  "Adafactor's updates, beyond the activations that are free then"));
+      sizes_.matrices.workspace_text);
   add(entries, "micro-batch", load.num_rows * kBatchBytesOfRow, "tokens, labels, boundaries");
   if (on_gpu) add(entries, "matmul workspace", kMatmulWorkspaceBytes, "cuBLASLt");
 }

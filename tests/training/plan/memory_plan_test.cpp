@@ -105,24 +105,8 @@ TEST(MemoryPlan, KnowsWhatShardingAllocates) {
     for (const Precision compute : {Precision::kFloat32, Precision::kBFloat16}) {
       expect_planned_state(small_decoder(tied), compute);
     }
-  }
-}
-
-TEST(MemoryPlan, KnowsWhatShardingAllocatesWhereWeightsAreTheirOwnMasters) {
-  for (const bool tied : {false, true}) {
     expect_planned_state(small_decoder(tied), Precision::kBFloat16, Precision::kBFloat16);
   }
-}
-
-TEST(MemoryPlan, AMasterInBFloat16TakesHalfAndHasNoOtherCopy) {
-  Config config;
-  const DecoderConfig decoder = small_decoder(false);
-  const MemoryPlan wide = plan_of(config, decoder, 1);
-  config.precision.master = Precision::kBFloat16;
-  const MemoryPlan narrow = plan_of(config, decoder, 1);
-  EXPECT_EQ(2 * bytes_of(narrow, {"master weights"}), bytes_of(wide, {"master weights"}));
-  EXPECT_EQ(bytes_of(narrow, {"weights"}), 0);
-  EXPECT_EQ(bytes_of(narrow, {"master weights"}), bytes_of(wide, {"weights"}));
 }
 
 TEST(MemoryPlan, KnowsWhatMagnitudesOfRowsAllocate) {
