@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "framework/config/offload.h"
-#include "parallel/sharding/state_stream.h"
+#include "parallel/sharding/state_slot_size.h"
 #include "training/plan/memory_plan.h"
 
 namespace packtrain {
@@ -39,7 +39,8 @@ void MemoryPlanner::find_offloaded_sizes(const UnitTable& table, const OwnedLayo
     all += bytes;
   }
   const std::int64_t part = is_sharded() ? largest : all;
-  sizes_.state_slots = static_cast<std::int64_t>(kStateSlots) * std::min(part, kStateSlotBytes);
+  sizes_.state_slots =
+      static_cast<std::int64_t>(kStateSlots) * std::min(part, state_slot_bytes(all));
 }
 
 void MemoryPlanner::add_masters(MemoryPlan& plan) const {

@@ -10,15 +10,28 @@
 #include <utility>
 
 #include "framework/device/trace_range.h"
+#include "parallel/sharding/state_slot_size.h"
 #include "training/optimizers/muon.h"
 #include "training/optimizers/newton_schulz.h"
 #include "training/optimizers/parameter_groups.h"
 
 namespace packtrain {
+namespace {
+
+// Returns the bytes of a state that is in host memory.
+std::int64_t host_state_bytes(const FlatState& state) {
+  std::size_t bytes = state.master.defined() ? state.master.nbytes() : 0;
+  for (const OptimizerTensor& tensor : state.optimizer) bytes += tensor.values.nbytes();
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace
 
 OptimizerStep::OptimizerStep(ShardedModel& model, std::span<const OptimizerSection> options,
                              std::uint64_t seed, std::int64_t slot_bytes)
-    : model_(model), slot_bytes_(slot_bytes) {
+    : model_(model),
+      slot_bytes_(
+          std::min(slot_bytes, state_slot_bytes(host_state_bytes(model.parameters().state())))) {
   for (const OptimizerSection& own : options) {
     const ParameterGroups groups(own);
     Optimized& optimized = optimized_.emplace_back();

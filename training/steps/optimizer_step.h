@@ -33,8 +33,8 @@ class OptimizerStep {
  public:
   // `options`: of each adapter, where several are trained together, else one element. `seed`: for
   // the stochastic rounding of bfloat16 moments.
-  // `slot_bytes`: device memory of a piece of state that is streamed from host memory
-  // (ShardingOptions::offload_state). Allocates it.
+  // `slot_bytes`: at most, of a piece of state that is streamed from host memory
+  // (ShardingOptions::offload_state). Allocates the slots of the pieces.
   OptimizerStep(ShardedModel& model, std::span<const OptimizerSection> options, std::uint64_t seed,
                 std::int64_t slot_bytes = kStateSlotBytes);
 

@@ -150,7 +150,7 @@ TEST(Judgement, TextsSayVerdictCheckAndAdvice) {
   EXPECT_NE(text.find("OK      limits       "), std::string::npos) << text;
   const auto json = Facts::parse(findings_to_json(judge(facts), facts));
   EXPECT_EQ(json["ranks"].size(), 8U);
-  EXPECT_EQ(json["checks"].size(), 11U);
+  EXPECT_EQ(json["checks"].size(), 12U);
 }
 
 TEST(NvidiaSmi, ItsLinesAreRead) {
