@@ -32,7 +32,7 @@ LATENT_REFUSED = {
 # On a GPU heads of published models, and small ones.
 LATENT_GPU = {
     "published_heads": dict(HEADS_OF_V2, q_lora_rank=None, kv_lora_rank=128),
-    "small_heads": dict(qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=24, q_lora_rank=64, kv_lora_rank=40),
+    "small_heads": dict(qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=24, q_lora_rank=64, kv_lora_rank=136),
 }
 
 

@@ -22,6 +22,11 @@ GPU_SIZES = dict(
     head_dim=64,
     query_pre_attn_scalar=50,
     attention_multiplier=0.1,
+    q_lora_rank=72,
+    kv_lora_rank=40,
+    qk_nope_head_dim=48,
+    qk_rope_head_dim=16,
+    v_head_dim=40,
     max_position_embeddings=2048,
     sliding_window=70,
 )
