@@ -39,7 +39,7 @@ void OwnedState::allocate_weights(Communicator& gather) {
 void OwnedState::allocate_state(Device& device) {
   const auto found = std::ranges::find_if(layout_.buffers, &WeightBuffer::is_master_of_all);
   if (layout_.has_own_masters()) {
-    flat_.master = {};
+    flat_.master.reset();  // the weights are the masters
   } else if (flat_.is_on_host) {
     const std::int64_t bytes = offloaded_master_bytes(layout_);
     if (bytes > 0) flat_.master = make_state(device, layout_.trainable_numel, at::kFloat);
