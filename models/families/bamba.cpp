@@ -37,7 +37,7 @@ DecoderConfig parse_bamba(const nlohmann::json& json) {
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
   config.mlp_bias = reader.boolean("mlp_bias", false);
-  read_mamba2(reader, config, {});
+  read_mamba2(reader, config, json);
   read_layers_of_bamba(reader, config);
   reader.require("z_loss_coefficient", 0.0);
   reader.ignore({"num_logits_to_keep"});

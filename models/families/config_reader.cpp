@@ -36,10 +36,6 @@ bool ConfigReader::has(const std::string& key) {
   return found != object_.end() && !found->is_null();
 }
 
-bool ConfigReader::has_number(const std::string& key) {
-  return has(key) && object_.at(key).is_number();
-}
-
 const nlohmann::json& ConfigReader::value(const std::string& key) {
   if (!has(key)) {
     fail(key, "is missing");
@@ -95,19 +91,6 @@ std::vector<double> ConfigReader::numbers(const std::string& key) {
     fail(key, "is " + got.dump() + ", want a list of finite numbers");
   }
   return got.get<std::vector<double>>();
-}
-
-std::pair<double, double> ConfigReader::range(const std::string& key) {
-  const nlohmann::json infinite = {{"__float__", "Infinity"}};
-  const nlohmann::json& got = value(key);
-  if (got.is_array() && got.size() == 2 && got[0].is_number() &&
-      (got[1].is_number() || got[1] == infinite)) {
-    const auto low = got[0].get<double>();
-    const double high =
-        got[1].is_number() ? got[1].get<double>() : std::numeric_limits<double>::infinity();
-    if (low >= 0 && low <= high) return {low, high};
-  }
-  fail(key, "is " + got.dump() + ", want two numbers, the first one from 0 to the second one");
 }
 
 bool ConfigReader::boolean(const std::string& key, bool fallback) {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "framework/core/error.h"
@@ -26,7 +25,6 @@ class ConfigReader {
 
   // An absent key and a null key are not set.
   bool has(const std::string& key);
-  bool has_number(const std::string& key);
   // Integers are 1 .. 2^31 - 1. Without a fallback the key must be set.
   std::int64_t integer(const std::string& key);
   std::int64_t integer(const std::string& key, std::int64_t fallback);
@@ -39,9 +37,6 @@ class ConfigReader {
   // Returns 0 when the key is null, and the fallback when it is absent.
   double number_or_none(const std::string& key, double fallback);
   std::vector<double> numbers(const std::string& key);  // a list of finite numbers
-  // A list of two numbers, the first one from 0 to the second one. This may be infinite, as
-  // transformers writes it: {"__float__": "Infinity"}.
-  std::pair<double, double> range(const std::string& key);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
   // A list of strings; empty when not set.

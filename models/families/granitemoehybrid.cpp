@@ -46,7 +46,7 @@ DecoderConfig parse_granitemoehybrid(const nlohmann::json& json) {
   read_granite_multipliers(reader, config);
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
-  read_mamba2(reader, config, {});
+  read_mamba2(reader, config, json);
   read_mamba2_layers(reader, config);
   if (reader.text(kPositionsKey, "nope") != "rope") {
     for (LayerPattern& layer : config.layers) layer.no_rotary = true;

@@ -3,7 +3,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "models/families/activation_config.h"
@@ -14,6 +13,10 @@ namespace {
 constexpr const char* kLimitKey = "time_step_limit";
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
+nlohmann::json infinite_number() {
+  return {{"__float__", "Infinity"}};
+}
+
 bool is_mamba_type(std::string_view type) {
   return type == "mamba" || type == "linear_attention";
 }
@@ -22,20 +25,16 @@ bool is_attention_type(std::string_view type) {
 }
 
 // hidden_size times mamba_expand, over the heads, where mamba_d_head is "auto" or not set.
-std::int64_t read_mamba_head_dim(ConfigReader& reader, const DecoderConfig& config) {
+std::int64_t read_mamba_head_dim(ConfigReader& reader, const DecoderConfig& config,
+                                 const nlohmann::json& json) {
   const std::int64_t heads = config.mamba2.num_heads;
   const std::int64_t width = reader.integer("mamba_expand", 2) * config.hidden_size;
   if (width % heads != 0) {
     reader.fail("mamba_n_heads", "is " + std::to_string(heads) + ", want a divisor of " +
                                      std::to_string(width) + " (mamba_expand times hidden_size)");
   }
-  if (!reader.has_number("mamba_d_head")) {
-    if (reader.text("mamba_d_head", "auto") != "auto") {
-      reader.fail("mamba_d_head", "must be a number or \"auto\"");
-    }
-    return width / heads;
-  }
-  const std::int64_t dim = reader.integer("mamba_d_head");
+  const bool is_set = reader.has("mamba_d_head") && json["mamba_d_head"] != "auto";
+  const std::int64_t dim = is_set ? reader.integer("mamba_d_head") : width / heads;
   if (dim * heads != width) {
     reader.fail("mamba_d_head", "is " + std::to_string(dim) + ", want " +
                                     std::to_string(width / heads) +
@@ -44,21 +43,35 @@ std::int64_t read_mamba_head_dim(ConfigReader& reader, const DecoderConfig& conf
   return dim;
 }
 
+// transformers writes an infinite limit as an object.
+void read_step_limit(ConfigReader& reader, Mamba2Config& mamba, const nlohmann::json& json) {
+  if (!reader.has(kLimitKey)) return;
+  const nlohmann::json& got = json[kLimitKey];
+  const bool is_pair = got.is_array() && got.size() == 2 && got[0].is_number() &&
+                       (got[1].is_number() || got[1] == infinite_number());
+  if (is_pair) {
+    mamba.min_step = got[0].get<double>();
+    mamba.max_step = got[1].is_number() ? got[1].get<double>() : kNoLimit;
+  }
+  if (is_pair && mamba.min_step >= 0 && mamba.min_step <= mamba.max_step) return;
+  reader.fail(kLimitKey,
+              "is " + got.dump() + ", want two numbers, the first one from 0 to the second one");
+}
+
 }  // namespace
 
-void read_mamba2(ConfigReader& reader, DecoderConfig& config, const Mamba2Defaults& defaults) {
+void read_mamba2(ConfigReader& reader, DecoderConfig& config, const nlohmann::json& json,
+                 const Mamba2Defaults& defaults) {
   Mamba2Config& mamba = config.mamba2;
   mamba.num_heads = reader.integer("mamba_n_heads", defaults.num_heads);
   mamba.num_groups = reader.integer("mamba_n_groups", defaults.num_groups);
   mamba.state_dim = reader.integer("mamba_d_state", defaults.state_dim);
-  mamba.head_dim = read_mamba_head_dim(reader, config);
+  mamba.head_dim = read_mamba_head_dim(reader, config, json);
   mamba.conv_width = reader.integer("mamba_d_conv", 4);
   mamba.conv_bias = reader.boolean("mamba_conv_bias", true);
   mamba.projection_bias = reader.boolean("mamba_proj_bias", false);
   mamba.norm_epsilon = config.norm.epsilon;
-  if (reader.has(kLimitKey)) {
-    std::tie(mamba.min_step, mamba.max_step) = reader.range(kLimitKey);
-  }
+  read_step_limit(reader, mamba, json);
   reader.ignore({"mamba_chunk_size", "time_step_min", "time_step_max", "time_step_floor"});
   if (mamba.num_heads % mamba.num_groups != 0) {
     reader.fail("mamba_n_groups", "is " + std::to_string(mamba.num_groups) +
@@ -83,7 +96,7 @@ void write_mamba2(const DecoderConfig& config, nlohmann::json& json) {
   json["mamba_proj_bias"] = mamba.projection_bias;
   if (mamba.max_step == kNoLimit && mamba.min_step == 0) return;
   nlohmann::json high = mamba.max_step;
-  if (mamba.max_step == kNoLimit) high = {{"__float__", "Infinity"}};
+  if (mamba.max_step == kNoLimit) high = infinite_number();
   json[kLimitKey] = {mamba.min_step, high};
 }
 

@@ -17,9 +17,10 @@ struct Mamba2Defaults {
   std::int64_t state_dim = 256;
 };
 
-// Reads the keys mamba_*, and time_step_limit. hidden_size, the activation and the norm must be
-// read. Refuses sizes that do not fit, and another activation than silu.
-void read_mamba2(ConfigReader& reader, DecoderConfig& config, const Mamba2Defaults& defaults);
+// Reads the keys mamba_*, and time_step_limit, of `json`. hidden_size, the activation and the norm
+// must be read. Refuses sizes that do not fit, and another activation than silu.
+void read_mamba2(ConfigReader& reader, DecoderConfig& config, const nlohmann::json& json,
+                 const Mamba2Defaults& defaults = {});
 void write_mamba2(const DecoderConfig& config, nlohmann::json& json);
 
 // Reads which layers have the state space model from layer_types or its older name
