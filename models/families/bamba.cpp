@@ -52,7 +52,9 @@ nlohmann::json write_bamba(const DecoderConfig& config) {
   json["attention_bias"] = config.qkv_bias;
   json["mlp_bias"] = config.mlp_bias;
   json["partial_rotary_factor"] = partial_rotary_factor(config);
+  // The family's own fraction is less than 1.
   json["rope_parameters"]["partial_rotary_factor"] = partial_rotary_factor(config);
+  if (json["rope_scaling"].is_object()) json["rope_scaling"] = json["rope_parameters"];
   json[kAttentionLayers] = nlohmann::json::array();
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer(layer).mamba2) json[kAttentionLayers].push_back(layer);

@@ -15,6 +15,7 @@ CASES = {
     "attention_last": dict(attn_layer_indices=[2]),
     "linear_rotary": dict(rope_parameters=LINEAR),
     "all_turned": dict(rope_parameters=dict(rope_type="default", rope_theta=700.0, partial_rotary_factor=1.0)),
+    "all_turned_and_scaled": dict(rope_parameters=dict(YARN, partial_rotary_factor=1.0)),
     "wide_heads": dict(hidden_size=240, num_attention_heads=3, num_key_value_heads=1),
 }
 PRIVATE = dict(attention_bias=True, mamba_proj_bias=True, mamba_n_groups=3, mamba_d_conv=3, tie_word_embeddings=True,
