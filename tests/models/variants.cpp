@@ -198,16 +198,13 @@ DecoderConfig state_space_model() {
   DecoderConfig config = without_biases();
   config.layers = {{.mamba2 = true}, {.no_rotary = true}};
   config.mamba2 = {.num_heads = 6,
-                   .head_dim = 5,
+                   .head_dim = 16,
                    .num_groups = 2,
-                   .state_dim = 7,
+                   .state_dim = 16,
                    .conv_width = 3,
                    .projection_bias = true,
                    .norm_epsilon = 1e-3,
-                   .norm_groups = 2,
-                   .min_step = 0.01,
-                   .max_step = 0.9};
-  config.residual_multiplier = 0.5;
+                   .norm_groups = 2};
   return config;
 }
 
