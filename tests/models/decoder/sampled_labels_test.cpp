@@ -56,7 +56,9 @@ TEST(SampledLabels, AreThoseThatMayBeGreedy) {
   const DecoderConfig config = small_config();
   TestModel model(config, {}, kFloats);
   DeviceBatch batch = batch_of(config, 7);
-  const at::Tensor logits = model.logits(batch).index_select(0, batch.loss_index);
+  DeviceBatch given = batch;
+  given.sample_seeds = at::Tensor();  // logits() has all rows, labels or not
+  const at::Tensor logits = model.logits(given).index_select(0, batch.loss_index);
   const at::Tensor sampled = sample_labels(logits, batch.sample_seeds, {});
   const at::Tensor greedy = at::argmax(logits, 1);
   batch.loss_labels = greedy.to(at::kInt);  // are not read
