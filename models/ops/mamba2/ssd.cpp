@@ -100,9 +100,10 @@ void backward_of_sequence(const SsdInputs& in, const std::vector<ChunkRows>& chu
 }  // namespace
 
 at::Tensor ssd_forward(const SsdInputs& inputs, const Parameter& skip, const SsdOptions& options) {
-  check_ssd(inputs, skip.value, options);
-  if (inputs.x.is_cuda()) return ssd_forward_cuda(inputs, skip.value, options);
-  const at::Tensor y = skipped(inputs, skip.value);
+  const at::Tensor weight = skip.value.to(at::kFloat);
+  check_ssd(inputs, weight, options);
+  if (inputs.x.is_cuda()) return ssd_forward_cuda(inputs, weight, options);
+  const at::Tensor y = skipped(inputs, weight);
   for (std::size_t s = 0; s + 1 < options.boundaries.size(); ++s) {
     at::Tensor state = empty_state(inputs);
     for (const ChunkRows& rows : chunks_of(options.boundaries[s], options.boundaries[s + 1])) {
@@ -116,9 +117,10 @@ at::Tensor ssd_forward(const SsdInputs& inputs, const Parameter& skip, const Ssd
 
 void ssd_backward(const at::Tensor& grad_output, const SsdInputs& inputs, const Parameter& skip,
                   const SsdOptions& options, const SsdInputs& grads) {
-  check_ssd(inputs, skip.value, options);
+  const at::Tensor weight = skip.value.to(at::kFloat);
+  check_ssd(inputs, weight, options);
   if (inputs.x.is_cuda()) {
-    write_gradient(skip, ssd_backward_cuda(grad_output, inputs, skip.value, options, grads));
+    write_gradient(skip, ssd_backward_cuda(grad_output, inputs, weight, options, grads));
     return;
   }
   // grads.x may have less precision than the two sums that it has.
@@ -129,7 +131,7 @@ void ssd_backward(const at::Tensor& grad_output, const SsdInputs& inputs, const 
                          grad_output, wide);
   }
   const at::Tensor grad = grad_output.to(at::kFloat);
-  grads.x.copy_(wide.x.add_(at::mul(grad, skip.value.unsqueeze(1))));
+  grads.x.copy_(wide.x.add_(at::mul(grad, weight.unsqueeze(1))));
   write_gradient(skip, at::mul(grad, inputs.x).sum(at::IntArrayRef{0, 2}));
 }
 

@@ -16,7 +16,11 @@ namespace packtrain {
 namespace {
 
 at::Tensor biased(const at::Tensor& projected, const SsdStepParameters& parameters) {
-  return at::add(projected.to(at::kFloat), parameters.bias.value);
+  return at::add(projected.to(at::kFloat), parameters.bias.value.to(at::kFloat));
+}
+
+at::Tensor rates(const SsdStepParameters& parameters) {
+  return at::exp(parameters.a_log.value.to(at::kFloat));
 }
 
 }  // namespace
@@ -25,14 +29,14 @@ SsdSteps ssd_steps_forward(const at::Tensor& projected, const SsdStepParameters&
   const at::Tensor steps = at::softplus(biased(projected, parameters))
                                .clamp_(parameters.low, parameters.high)
                                .contiguous();
-  return {steps, at::mul(steps, at::exp(parameters.a_log.value)).neg_()};
+  return {steps, at::mul(steps, rates(parameters)).neg_()};
 }
 
 void ssd_steps_backward(const SsdSteps& grads, const at::Tensor& projected,
                         const SsdStepParameters& parameters, const at::Tensor& grad_projected) {
   const at::Tensor inner = biased(projected, parameters);
   const at::Tensor free = at::softplus(inner);
-  const at::Tensor rate = at::exp(parameters.a_log.value);
+  const at::Tensor rate = rates(parameters);
   const at::Tensor decays = at::mul(at::clamp(free, parameters.low, parameters.high), rate).neg_();
   write_gradient(parameters.a_log, decays.mul_(grads.g).sum(0));
   const at::Tensor is_free = at::ge(free, parameters.low).logical_and_(free.le(parameters.high));
