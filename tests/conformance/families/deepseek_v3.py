@@ -20,7 +20,8 @@ PRIVATE = dict(GROUPS, attention_bias=True, routed_scaling_factor=1.7, n_shared_
                rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0))
 GPU = {
     **{name: dict(changes, num_experts_per_tok=7) for name, changes in LATENT_GPU.items()},
-    "groups": dict(GROUPS, attention_bias=True),
+    # Every token takes all experts of two groups: rounding leaves none without tokens.
+    "groups": dict(GROUPS, n_group=3, num_experts_per_tok=8, attention_bias=True),
 }
 REFUSED = {
     **LATENT_REFUSED,
