@@ -53,6 +53,24 @@ class Checker : public nlohmann::json_sax<Json> {
   std::vector<std::unordered_set<std::string>> keys_;  // of the open objects and arrays
 };
 
+// The text with each Infinity outside of strings as an object.
+std::string with_infinite_objects(std::string_view text) {
+  constexpr std::string_view kInfinity = "Infinity";
+  std::string result;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!in_string && text.substr(i, kInfinity.size()) == kInfinity) {
+      result += R"({"__float__": "Infinity"})";
+      i += kInfinity.size() - 1;
+      continue;
+    }
+    result += text[i];
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) result += text[++i];
+  }
+  return result;
+}
+
 }  // namespace
 
 void check_json(std::string_view text) {
@@ -63,6 +81,11 @@ void check_json(std::string_view text) {
 nlohmann::json parse_json(std::string_view text) {
   check_json(text);
   return Json::parse(text.begin(), text.end());
+}
+
+nlohmann::json parse_hf_json(std::string_view text) {
+  if (text.find("Infinity") == std::string_view::npos) return parse_json(text);
+  return parse_json(with_infinite_objects(text));
 }
 
 }  // namespace packtrain

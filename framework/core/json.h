@@ -28,4 +28,8 @@ void check_json(std::string_view text);
 // Parses a text. Throws JsonFault as check_json() does.
 nlohmann::json parse_json(std::string_view text);
 
+// parse_json() of a config.json of Hugging Face. Python's json writes the number Infinity, which is
+// no JSON. It is read as {"__float__": "Infinity"}, as transformers 5 writes it.
+nlohmann::json parse_hf_json(std::string_view text);
+
 }  // namespace packtrain

@@ -16,7 +16,7 @@ namespace {
 // Returns nothing for text that is not an object; parse_decoder_config reports the error.
 std::optional<nlohmann::json> object_of(const std::string& config_json) {
   try {
-    nlohmann::json config = parse_json(config_json);
+    nlohmann::json config = parse_hf_json(config_json);
     return config.is_object() ? std::optional(std::move(config)) : std::nullopt;
   } catch (const JsonFault&) {
     return std::nullopt;

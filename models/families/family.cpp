@@ -193,7 +193,7 @@ std::vector<WeightPiece> module_weights(const DecoderConfig& config) {
 DecoderConfig parse_decoder_config(const std::string& json_text) {
   nlohmann::json config;
   try {
-    config = parse_json(json_text);
+    config = parse_hf_json(json_text);
   } catch (const JsonFault& fault) {
     throw Error(ErrorCategory::kConfig, "model config: " + std::string(fault.what()));
   }

@@ -28,7 +28,7 @@ json read_object(const std::string& path) {
   };
   json document;
   try {
-    document = parse_json(read_text(path, ErrorCategory::kCheckpoint, kMaxJsonBytes));
+    document = parse_hf_json(read_text(path, ErrorCategory::kCheckpoint, kMaxJsonBytes));
   } catch (const JsonFault& fault) {
     fail(fault.what());
   }

@@ -154,7 +154,8 @@ json target_parameters(const DecoderConfig& config, const std::vector<Target>& t
 // True where linear layers have their matrices as [inputs, outputs].
 bool has_transposed_weights(const DecoderConfig& config) {
   return std::ranges::any_of(module_weights(config), [](const WeightPiece& piece) {
-    return piece.hf_column_stride != 1 && !is_weight_of_experts(piece.parameter);
+    return piece.hf_column_stride != 1 && piece.parameter.ends_with(".weight") &&
+           !is_weight_of_experts(piece.parameter);
   });
 }
 

@@ -86,7 +86,7 @@ std::vector<Prompt> choose_prompts(const TokenStore& store, const std::string& s
 }
 
 std::unordered_set<std::int32_t> end_tokens(const std::string& config_json) {
-  const nlohmann::json config = text_part(parse_json(config_json));
+  const nlohmann::json config = text_part(parse_hf_json(config_json));
   std::unordered_set<std::int32_t> ids;
   const auto found = config.find("eos_token_id");
   if (found == config.end()) return ids;

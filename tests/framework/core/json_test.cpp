@@ -27,6 +27,16 @@ TEST(Json, IsReadAsItStands) {
   EXPECT_EQ(parse_json("7"), 7);
 }
 
+TEST(Json, OfHuggingFaceMayHaveInfinityOutsideOfStrings) {
+  const auto value = parse_hf_json(R"({"a": [0.0, Infinity], "b\"Infinity": "\\", "c": Infinity})");
+  const nlohmann::json infinite = {{"__float__", "Infinity"}};
+  EXPECT_EQ(value["a"][1], infinite);
+  EXPECT_EQ(value["b\"Infinity"], "\\");
+  EXPECT_EQ(value["c"], infinite);
+  EXPECT_EQ(parse_hf_json("{\"a\": 1}")["a"], 1);
+  EXPECT_THROW(parse_hf_json("[Infinity, NaN]"), JsonFault);
+}
+
 TEST(Json, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(fault_of(""), "is no valid JSON at its byte 1");
   EXPECT_EQ(fault_of("{\"a\": 1,}"), "is no valid JSON at its byte 9");

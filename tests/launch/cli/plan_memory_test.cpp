@@ -133,7 +133,7 @@ TEST_F(Plan, ShowsWhatMemoryFitChooses) {
 
 TEST_F(Plan, NamesWhatWouldFitWhereMemoryFitFindsNothing) {
   const Outcome text =
-      packtrain("plan config.yaml --memory parallel.backend=mpi memory.limit_gib=0.001");
+      packtrain("plan config.yaml --memory parallel.backend=mpi memory.limit_gib=0.0005");
   EXPECT_EQ(text.exit_code, 0) << text.said;
   EXPECT_EQ(count(text.said, "nothing fits; train ends before step 1 with exit code 69"), 1U)
       << text.said;

@@ -216,7 +216,7 @@ TEST_F(Plan, WarnsOfWhatWillHurt) {
   EXPECT_EQ(names_of_warnings(plan("")), Names{});
   EXPECT_EQ(names_of_warnings(plan("run.max_steps=5")), Names{"few_steps"});
   EXPECT_EQ(names_of_warnings(plan("schedule.warmup_steps=39")), Names{"warmup"});
-  EXPECT_EQ(names_of_warnings(plan("memory.limit_gib=0.001")), Names{"memory"});
+  EXPECT_EQ(names_of_warnings(plan("memory.limit_gib=0.0005")), Names{"memory"});
   EXPECT_EQ(names_of_warnings(plan("data.max_length=40 data.too_long=drop")), Names{"dropped"});
   EXPECT_EQ(names_of_warnings(plan("data.max_length=40 data.too_long=truncate")),
             Names{"truncated"});

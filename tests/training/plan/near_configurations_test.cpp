@@ -21,6 +21,7 @@ DecoderConfig decoder_with_much_state() {
 FitInput input_below_least(const MemoryRanks& ranks, double share) {
   Config config;
   config.data.max_length = 1024;
+  config.memory.offload = Offload::kActivations;  // the state stays, so that moments matter
   config.batch.max_tokens_per_micro_batch = 4096;
   FitInput input{config, decoder_with_much_state(), ranks, {}, {}};
   input.work = step_work(config, nullptr, ranks.num_ranks);
