@@ -85,8 +85,9 @@ def attention_alone(model):
 
 
 def one_name_in_some_layers(model):
-    return {"r": 3, "lora_alpha": 4.5, "target_modules": attention_names(model, "0.")[-1:],
-            "layers_to_transform": [0, 2]}
+    """The first layer may have another mixer instead of attention."""
+    names = attention_names(model, "0.") or last_names([path for path in linear_paths(model) if ".0." in path])
+    return {"r": 3, "lora_alpha": 4.5, "target_modules": names[-1:], "layers_to_transform": [0, 2]}
 
 
 def expression(model):
