@@ -16,7 +16,6 @@ import family_report
 import paper_cases
 import paper_report
 import programs
-import rebalance
 import report
 import setting_bench
 import shapes
@@ -289,18 +288,6 @@ def test_the_papers_table_compares_balanced_with_what_the_paper_compares():
     assert "| balanced | 12,000 | 4.00 |  |  | 2.00 |" in text
     assert "2.00 x the peer's padding_free" in text and "x: lost" in text
     assert "padding_free 5,000 reduced after each micro-batch, 6,000 once a step" in text
-
-
-def test_transformers_rebalances_the_same_examples():
-    lengths = [900, 30, 500, 20, 700, 60, 40, 10, 300, 80, 90, 100]
-    pieces = [[index, 0, length] for index, length in enumerate(lengths)]
-    plan = {"strategy": "padding_free", "steps": [{"ranks": [[pieces[:3], pieces[3:6]], [pieces[6:]]]}]}
-    found = rebalance.rebalance(plan)
-    ranks = found["steps"][0]["ranks"]
-    assert found["strategy"] == "batch_rebalance" and [len(rank) for rank in ranks] == [2, 2]
-    assert sorted(piece for rank in ranks for micro_batch in rank for piece in micro_batch) == sorted(pieces)
-    most = [max(sum(length for _, _, length in micro_batch) for micro_batch in rank) for rank in ranks]
-    assert max(most) < 1430, "the first rank had 1,430 tokens in a micro-batch"
 
 
 @pytest.mark.parametrize("growth, flat", [(0, True), (2**20, False)])

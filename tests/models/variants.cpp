@@ -143,79 +143,6 @@ DecoderConfig learned_positions() {
   return config;
 }
 
-// A gated delta rule in one layer and gated attention in the other, under norms around 1.
-DecoderConfig delta_rule() {
-  DecoderConfig config = without_biases();
-  config.norm.weight_offset = 1;
-  config.qk_norm = QkNormKind::kHead;
-  config.attention_gate = true;
-  config.layers = {{.delta_net = true}, {}};
-  config.delta_net = {.num_key_heads = 2,
-                      .num_value_heads = 6,
-                      .key_head_dim = 5,
-                      .value_head_dim = 7,
-                      .norm_epsilon = 1e-3};
-  return config;
-}
-
-// Attention between norms after branches, then a delta rule between norms before them. Strengths
-// are up to 2. The gate of attention stands next to queries without a norm.
-DecoderConfig delta_rule_last() {
-  DecoderConfig config = norms_after();
-  config.attention_gate = true;
-  config.layers = {{}, {.delta_net = true}};
-  config.delta_net = {.num_key_heads = 3,
-                      .num_value_heads = 3,
-                      .key_head_dim = 16,
-                      .value_head_dim = 16,
-                      .conv_width = 2,
-                      .beta_multiplier = 2,
-                      .norms_before = true,
-                      .max_decay = 4,
-                      .min_step = 0.001,
-                      .max_step = 0.1};
-  return config;
-}
-
-// A short convolution with biases before attention.
-DecoderConfig short_convolution() {
-  DecoderConfig config = without_biases();
-  config.layers = {{.short_conv = true}, {}};
-  config.short_conv = {.width = 3, .bias = true};
-  return config;
-}
-
-// A short convolution in the layer whose output the head reads.
-DecoderConfig short_convolution_last() {
-  DecoderConfig config = norms_after();
-  config.layers = {{}, {.short_conv = true}};
-  config.short_conv = {.width = 2};
-  return config;
-}
-
-// Mamba-2's state space model with biases before attention.
-DecoderConfig state_space_model() {
-  DecoderConfig config = without_biases();
-  config.layers = {{.mamba2 = true}, {.no_rotary = true}};
-  config.mamba2 = {.num_heads = 6,
-                   .head_dim = 16,
-                   .num_groups = 2,
-                   .state_dim = 16,
-                   .conv_width = 3,
-                   .projection_bias = true,
-                   .norm_epsilon = 1e-3,
-                   .norm_groups = 2};
-  return config;
-}
-
-// The model in the layer whose output the head reads.
-DecoderConfig state_space_model_last() {
-  DecoderConfig config = norms_after();
-  config.layers = {{}, {.mamba2 = true}};
-  config.mamba2 = {.num_heads = 2, .head_dim = 16, .state_dim = 8, .conv_bias = false};
-  return config;
-}
-
 // Queries and keys of 12 elements, 4 of which turn, and values of 6. Experts in groups.
 DecoderConfig latent_attention() {
   DecoderConfig config = shared_experts();
@@ -288,16 +215,11 @@ std::vector<Variant> decoder_variants() {
                               {"learned positions", learned_positions()},
                               {"latent attention", latent_attention()},
                               {"latent keys", latent_keys()},
-                              {"a delta rule, gated attention", delta_rule()},
-                              {"a delta rule in the last layer", delta_rule_last()},
-                              {"a short convolution", short_convolution()},
-                              {"a short convolution in the last layer", short_convolution_last()},
-                              {"a state space model", state_space_model()},
-                              {"a state space model in the last layer", state_space_model_last()},
                               {"experts with adapters", adapted_experts()},
                               {"magnitudes of rows", adapted_rows()},
                               {"experts with an auxiliary loss", balanced_experts()},
                               {"a sparse mixer", sparse_mixer()}};
+  for (Variant& variant : mixer_variants()) all.push_back(std::move(variant));
   for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
   return all;
 }

@@ -18,7 +18,8 @@ std::vector<Variant> decoder_variants();
 // The same, and each with 8-bit products: of all kinds, without the weight gradient, and with
 // scales of blocks.
 std::vector<Variant> variants_and_fp8();
-// Those of attention alone, which decoder_variants() has too.
+// Those of attention alone, and of other mixers, which decoder_variants() has too.
 std::vector<Variant> attention_variants();
+std::vector<Variant> mixer_variants();
 
 }  // namespace packtrain

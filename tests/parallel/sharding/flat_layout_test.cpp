@@ -280,31 +280,5 @@ TEST(OwnedLayout, WeightsThatAreTheirOwnMastersNeedNoOther) {
   EXPECT_EQ(owned.trainable_copy_bytes(), 0);
 }
 
-class OneParameter final : public Block {
- public:
-  explicit OneParameter(ParameterSpec spec) : specs_{std::move(spec)} {}
-  const std::string& name() const override { return specs_.front().name; }
-  const std::vector<ParameterSpec>& parameters() const override { return specs_; }
-  BlockOutput forward(std::span<const Parameter> /*parameters*/, const BlockContext& /*context*/,
-                      const at::Tensor& /*x*/) const override {
-    return {};
-  }
-  at::Tensor backward(std::span<const Parameter> /*parameters*/, const BlockContext& /*context*/,
-                      std::unique_ptr<Tape> /*tape*/,
-                      const at::Tensor& /*grad_output*/) const override {
-    return {};
-  }
-
- private:
-  std::vector<ParameterSpec> specs_;
-};
-
-TEST(UnitTable, RefusesASharedParameterOfTwoEncodings) {
-  std::vector<std::unique_ptr<Block>> blocks;
-  blocks.push_back(std::make_unique<OneParameter>(encoded(DataType::kFloat32)));
-  blocks.push_back(std::make_unique<OneParameter>(encoded(DataType::kBFloat16)));
-  EXPECT_THROW(make_unit_table(blocks, 1), Error);
-}
-
 }  // namespace
 }  // namespace packtrain::test
