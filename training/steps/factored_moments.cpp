@@ -23,23 +23,14 @@ void sum_of_group(const ShardRanks& ranks, const at::Tensor& values, Stream& com
   });
 }
 
-// Consecutive elements of a matrix: whole rows, or a part of one.
-struct Rectangle {
-  std::int64_t begin = 0;  // of its elements, in the matrix
-  std::int64_t row = 0;
-  std::int64_t num_rows = 0;
-  std::int64_t column = 0;
-  std::int64_t num_columns = 0;
-
-  std::int64_t numel() const { return num_rows * num_columns; }
-};
-
 // Divides elements [begin, end) of a matrix.
-std::vector<Rectangle> rectangles(std::int64_t begin, std::int64_t end, std::int64_t columns) {
-  std::vector<Rectangle> all;
+std::vector<MatrixRectangle> rectangles(std::int64_t begin, std::int64_t end,
+                                        std::int64_t columns) {
+  std::vector<MatrixRectangle> all;
   while (begin < end) {
     const std::int64_t column = begin % columns;
-    Rectangle next{begin, begin / columns, 1, column, std::min(columns - column, end - begin)};
+    MatrixRectangle next{begin, begin / columns, 1, column,
+                         std::min(columns - column, end - begin)};
     if (next.num_columns == columns) {
       const std::int64_t most = std::max<std::int64_t>(1, kFactoredElements / columns);
       next.num_rows = std::min((end - begin) / columns, most);
@@ -50,17 +41,9 @@ std::vector<Rectangle> rectangles(std::int64_t begin, std::int64_t end, std::int
   return all;
 }
 
-// What a rank owns of a matrix of a parameter.
-struct OwnedMatrix {
-  std::int64_t index = 0;          // of the matrix in its parameter
-  std::int64_t factors_begin = 0;  // of r among the parameter's factors; c follows
-  ParameterMatrix matrix;
-  std::vector<Rectangle> rectangles;
-};
-
-std::vector<OwnedMatrix> owned_matrices(const std::vector<ParameterMatrix>& matrices,
-                                        std::int64_t begin, std::int64_t end) {
-  std::vector<OwnedMatrix> owned;
+std::vector<FactoredMatrix> owned_matrices(const std::vector<ParameterMatrix>& matrices,
+                                           std::int64_t begin, std::int64_t end) {
+  std::vector<FactoredMatrix> owned;
   std::int64_t factors = 0;
   for (std::size_t m = 0; m < matrices.size(); ++m) {
     const ParameterMatrix& matrix = matrices[m];
@@ -76,8 +59,8 @@ std::vector<OwnedMatrix> owned_matrices(const std::vector<ParameterMatrix>& matr
 }
 
 // [rows, columns] of a tensor that has the owned elements of the parameter from `at` on.
-at::Tensor view_of(const at::Tensor& values, std::int64_t at, const OwnedMatrix& of,
-                   const Rectangle& rectangle, std::int64_t owned_begin) {
+at::Tensor view_of(const at::Tensor& values, std::int64_t at, const FactoredMatrix& of,
+                   const MatrixRectangle& rectangle, std::int64_t owned_begin) {
   const std::int64_t element = of.matrix.begin + rectangle.begin - owned_begin;
   return values.narrow(0, at + element, rectangle.numel())
       .view({rectangle.num_rows, rectangle.num_columns});
@@ -143,17 +126,17 @@ void FactoredMoments::find_owned() {
     found->master = shard.weight;
     found->state = shard.optimizer.at(0).values;
     found->elements_per_value = shard.optimizer.at(0).elements_per_value;
+    found->owned = owned_matrices(found->matrices, found->begin, found->begin + found->numel);
   }
 }
 
 // Squares of gradients by rows and columns, and squares of weights.
 void FactoredMoments::sum_gradient(const Factored& parameter, const at::Tensor& flat,
                                    const at::Tensor& clip) {
-  const std::int64_t end = parameter.begin + parameter.numel;
-  for (const OwnedMatrix& own : owned_matrices(parameter.matrices, parameter.begin, end)) {
+  for (const FactoredMatrix& own : parameter.owned) {
     const at::Tensor weights = sums_.narrow(0, num_sums_ + parameter.squares_begin + own.index, 1);
     const std::int64_t row_begin = parameter.sums_begin + own.factors_begin;
-    for (const Rectangle& part : own.rectangles) {
+    for (const MatrixRectangle& part : own.rectangles) {
       weights.add_(wide(view_of(parameter.master, 0, own, part, parameter.begin)).square().sum());
       if (!parameter.is_factored) continue;
       const at::Tensor squares =
@@ -201,11 +184,10 @@ void FactoredMoments::write_updates(const Factored& parameter, const at::Tensor&
                                     const UpdateOptions& options) {
   const double epsilon = parameter.settings->epsilon;
   const double mix = adafactor_mix(parameter.settings->beta2_decay, options.step);
-  const std::int64_t end = parameter.begin + parameter.numel;
-  for (const OwnedMatrix& own : owned_matrices(parameter.matrices, parameter.begin, end)) {
+  for (const FactoredMatrix& own : parameter.owned) {
     const at::Tensor squares = squares_.narrow(0, parameter.squares_begin + own.index, 1);
     const std::int64_t factors = parameter.sums_begin + parameter.num_factors + own.factors_begin;
-    for (const Rectangle& part : own.rectangles) {
+    for (const MatrixRectangle& part : own.rectangles) {
       const at::Tensor grad = view_of(flat, parameter.state_begin, own, part, parameter.begin);
       const at::Tensor clipped = wide(grad) * options.clip_factor;
       at::Tensor moment;
@@ -232,8 +214,7 @@ void FactoredMoments::scale_updates(const Factored& parameter, const at::Tensor&
                                     const UpdateOptions& options) {
   const FactoredSettings& settings = *parameter.settings;
   const double rate = adafactor_rate(options.learning_rate, options.step);
-  const std::int64_t end = parameter.begin + parameter.numel;
-  for (const OwnedMatrix& own : owned_matrices(parameter.matrices, parameter.begin, end)) {
+  for (const FactoredMatrix& own : parameter.owned) {
     const std::int64_t place = parameter.squares_begin + own.index;
     const auto numel = static_cast<double>(own.matrix.numel());
     const at::Tensor rms_of_weights = sums_[num_sums_ + place].div(numel).sqrt();
@@ -241,7 +222,7 @@ void FactoredMoments::scale_updates(const Factored& parameter, const at::Tensor&
     const at::Tensor factor = rms_of_weights.clamp_min(settings.min_rms)
                                   .mul(rate)
                                   .div(rms_of_updates.div(settings.clip_threshold).clamp_min(1.0));
-    for (const Rectangle& part : own.rectangles) {
+    for (const MatrixRectangle& part : own.rectangles) {
       view_of(flat, parameter.state_begin, own, part, parameter.begin).mul_(factor);
     }
   }

@@ -18,6 +18,25 @@
 
 namespace packtrain {
 
+// Consecutive elements of a matrix: whole rows, or a part of one.
+struct MatrixRectangle {
+  std::int64_t begin = 0;  // of its elements, in the matrix
+  std::int64_t row = 0;
+  std::int64_t num_rows = 0;
+  std::int64_t column = 0;
+  std::int64_t num_columns = 0;
+
+  std::int64_t numel() const { return num_rows * num_columns; }
+};
+
+// What a rank owns of a matrix of a parameter.
+struct FactoredMatrix {
+  std::int64_t index = 0;          // of the matrix in its parameter
+  std::int64_t factors_begin = 0;  // of r among the parameter's factors; c follows
+  ParameterMatrix matrix;
+  std::vector<MatrixRectangle> rectangles;
+};
+
 class FactoredMoments {
  public:
   // The settings of a parameter; null: its optimizer has no factored moments.
@@ -52,8 +71,8 @@ class FactoredMoments {
     at::Tensor master = {};        // 1-D
     at::Tensor state = {};         // 1-D
     std::int64_t elements_per_value = 1;
+    std::vector<FactoredMatrix> owned = {};  // of the matrices
   };
-  struct StepValues;
 
   void add(const ParameterSpec& spec, const FactoredSettings& settings);
   void find_owned();
