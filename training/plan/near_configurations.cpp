@@ -58,7 +58,7 @@ void add_free_changes(const Config& config, const MemoryRanks& ranks,
     changes.push_back({{"memory.recompute=auto", false,
                         [](FitInput& input) { input.config.memory.recompute.reset(); }}});
   }
-  if (config.memory.offload == Offload::kNone) {
+  if (config.memory.offload && *config.memory.offload != Offload::kActivationsAndOptimizer) {
     changes.push_back({{"memory.offload=auto", false,
                         [](FitInput& input) { input.config.memory.offload.reset(); }}});
   }
