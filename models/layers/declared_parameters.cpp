@@ -54,6 +54,13 @@ ParameterId declare_constant(OperatorTape& tape, std::string name,
   return tape.parameter(spec);
 }
 
+ParameterId declare_head_numbers(OperatorTape& tape, std::string name, std::int64_t num_heads,
+                                 const Initialization& initialization) {
+  ParameterSpec spec{std::move(name), {num_heads}, initialization, OptimizerGroup::kNoDecay};
+  spec.keep_float32 = true;
+  return tape.parameter(spec);
+}
+
 // The effective weight starts at 1. A weight that is added to the offset 1 therefore starts at 0.
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset) {

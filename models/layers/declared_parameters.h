@@ -25,6 +25,9 @@ ParameterId declare_bias(OperatorTape& tape, std::string name, std::vector<std::
                          bool exists);
 // Float32 values in any model, zeros at first, which are not trained.
 ParameterId declare_constant(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape);
+// One number for each head, float32 in any model: decays are exponentials of it.
+ParameterId declare_head_numbers(OperatorTape& tape, std::string name, std::int64_t num_heads,
+                                 const Initialization& initialization);
 // The weight of a norm. Its initial values give a scale of 1.
 ParameterId declare_scale(OperatorTape& tape, std::string name, std::vector<std::int64_t> shape,
                           double weight_offset);

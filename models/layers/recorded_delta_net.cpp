@@ -27,14 +27,6 @@ struct DeltaNetParameters {
   ParameterId norm;
 };
 
-// One number for each head, float32 in any model: decays are exponentials of it.
-ParameterId declare_head_numbers(OperatorTape& tape, std::string name, std::int64_t num_heads,
-                                 const Initialization& initialization) {
-  ParameterSpec spec{std::move(name), {num_heads}, initialization, OptimizerGroup::kNoDecay};
-  spec.keep_float32 = true;
-  return tape.parameter(spec);
-}
-
 DeltaNetParameters declare_delta_net(OperatorTape& tape, const std::string& name,
                                      const DeltaNetOptions& options) {
   using Kind = Initialization::Kind;

@@ -29,14 +29,6 @@ struct Mamba2Parameters {
   ParameterId norm;
 };
 
-// One number for each head, float32 in any model: decays are exponentials of it.
-ParameterId declare_mamba_numbers(OperatorTape& tape, std::string name, std::int64_t num_heads,
-                                  const Initialization& initialization) {
-  ParameterSpec spec{std::move(name), {num_heads}, initialization, OptimizerGroup::kNoDecay};
-  spec.keep_float32 = true;
-  return tape.parameter(spec);
-}
-
 // Initial values are those of Mamba-2: decays of 1 to 16, steps of 0.001 to 0.1.
 Mamba2Parameters declare_mamba2(OperatorTape& tape, const std::string& name,
                                 const Mamba2Options& options) {
@@ -48,10 +40,10 @@ Mamba2Parameters declare_mamba2(OperatorTape& tape, const std::string& name,
       tape, name + ".conv",
       {config.conv_channels(), config.conv_width, config.conv_bias, options.standard_deviation});
   parameters.a_log =
-      declare_mamba_numbers(tape, name + ".A_log", heads, {Kind::kLogOfUniform, 0.0, 1, 16});
-  parameters.skip = declare_mamba_numbers(tape, name + ".D", heads, {Kind::kOnes});
-  parameters.dt_bias = declare_mamba_numbers(tape, name + ".dt_bias", heads,
-                                             {Kind::kInverseSoftplus, 0.0, 0.001, 0.1});
+      declare_head_numbers(tape, name + ".A_log", heads, {Kind::kLogOfUniform, 0.0, 1, 16});
+  parameters.skip = declare_head_numbers(tape, name + ".D", heads, {Kind::kOnes});
+  parameters.dt_bias = declare_head_numbers(tape, name + ".dt_bias", heads,
+                                            {Kind::kInverseSoftplus, 0.0, 0.001, 0.1});
   parameters.norm = declare_scale(tape, name + ".norm.weight", {config.width()}, 0);
   return parameters;
 }

@@ -10,10 +10,6 @@ namespace {
 using device::kSsdThreads;
 using device::kSsdTile;
 
-int tiles_of(int columns) {
-  return (columns + kSsdTile - 1) / kSsdTile;
-}
-
 // A thread has a chunk and a head.
 __global__ void __launch_bounds__(kSsdThreads)
     ssd_sums_kernel(const __grid_constant__ SsdArguments a) {
@@ -37,7 +33,7 @@ __global__ void __launch_bounds__(kSsdThreads)
   __shared__ device::SsdShared shared;
   const int head = static_cast<int>(blockIdx.y);
   const device::SsdHeadChunk<T> chunk(a, shared, static_cast<int>(blockIdx.x), head);
-  const int columns = (a.head_dim + kSsdTile - 1) / kSsdTile;
+  const int columns = device::ssd_tiles(a.head_dim);
   const int first_row = static_cast<int>(blockIdx.z) / columns * kSsdTile;
   const int first_column = static_cast<int>(blockIdx.z) % columns * kSsdTile;
   device::SsdTile tile;
@@ -92,7 +88,8 @@ __global__ void __launch_bounds__(kSsdThreads)
 
 template <typename T>
 void launch_states_of(const SsdArguments& a, cudaStream_t stream) {
-  const auto tiles = static_cast<unsigned>(tiles_of(a.state_dim) * tiles_of(a.head_dim));
+  const auto tiles =
+      static_cast<unsigned>(device::ssd_tiles(a.state_dim) * device::ssd_tiles(a.head_dim));
   const dim3 grid(static_cast<unsigned>(a.num_chunks), static_cast<unsigned>(a.num_heads), tiles);
   ssd_states_kernel<T><<<grid, kSsdThreads, 0, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
@@ -101,7 +98,7 @@ void launch_states_of(const SsdArguments& a, cudaStream_t stream) {
 template <typename T>
 void launch_output_of(const SsdArguments& a, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(a.num_chunks), static_cast<unsigned>(a.num_heads),
-                  static_cast<unsigned>(tiles_of(a.head_dim)));
+                  static_cast<unsigned>(device::ssd_tiles(a.head_dim)));
   ssd_output_kernel<T><<<grid, kSsdThreads, 0, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

@@ -9,10 +9,6 @@ using device::kSsdPart;
 using device::kSsdThreads;
 using device::kSsdTile;
 
-int gradient_tiles_of(int columns) {
-  return (columns + kSsdTile - 1) / kSsdTile;
-}
-
 // What a chunk adds to the gradient of the state before it: sum over i of exp(a_i) c_i e_i^T.
 template <typename T>
 __global__ void __launch_bounds__(kSsdThreads)
@@ -22,7 +18,7 @@ __global__ void __launch_bounds__(kSsdThreads)
   __shared__ device::SsdShared shared;
   const int head = static_cast<int>(blockIdx.y);
   const device::SsdHeadChunk<T> chunk(a, shared, static_cast<int>(blockIdx.x), head);
-  const int columns = (a.head_dim + kSsdTile - 1) / kSsdTile;
+  const int columns = device::ssd_tiles(a.head_dim);
   const int first_row = static_cast<int>(blockIdx.z) / columns * kSsdTile;
   const int first_column = static_cast<int>(blockIdx.z) % columns * kSsdTile;
   device::SsdTile tile;
@@ -261,7 +257,7 @@ void launch_gradients_of(const SsdArguments& a, cudaStream_t stream) {
   const auto chunks = static_cast<unsigned>(a.num_chunks);
   const auto heads = static_cast<unsigned>(a.num_heads);
   if (a.has_slots) {
-    const int tiles = gradient_tiles_of(a.state_dim) * gradient_tiles_of(a.head_dim);
+    const int tiles = device::ssd_tiles(a.state_dim) * device::ssd_tiles(a.head_dim);
     ssd_grad_states_kernel<T>
         <<<dim3(chunks, heads, static_cast<unsigned>(tiles)), kSsdThreads, 0, stream>>>(a);
     PACKTRAIN_CUDA_CHECK(cudaGetLastError());
@@ -274,7 +270,7 @@ void launch_gradients_of(const SsdArguments& a, cudaStream_t stream) {
   ssd_grad_rows_kernel<T><<<dim3(chunks, heads), kSsdThreads, 0, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
   const dim3 groups(chunks, static_cast<unsigned>(a.num_groups),
-                    static_cast<unsigned>(2 * gradient_tiles_of(a.state_dim)));
+                    static_cast<unsigned>(2 * device::ssd_tiles(a.state_dim)));
   ssd_grad_group_kernel<T><<<groups, kSsdThreads, 0, stream>>>(a);
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }

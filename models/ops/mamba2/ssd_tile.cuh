@@ -13,6 +13,11 @@ constexpr int kSsdTile = 64;  // rows of a chunk, and columns of a tile
 constexpr int kSsdDepth = 16;
 constexpr int kSsdPart = 4;  // of a tile's rows and of its columns, of a thread
 
+// The number of tiles that have all of the columns.
+__host__ __device__ constexpr int ssd_tiles(int columns) {
+  return (columns + kSsdTile - 1) / kSsdTile;
+}
+
 struct SsdShared {
   float left[kSsdDepth][kSsdTile + 1];
   float right[kSsdDepth][kSsdTile + 1];
