@@ -50,6 +50,7 @@ struct OptimizerSection {
   double gamma = 0.05;                        // of sophia, as the next two
   std::int64_t hessian_every = 10;            // optimizer steps
   double hessian_share = 0.5;                 // of a step's examples
+  double router_bias_update_rate = 0;         // 0: biases of routers do not change
 };
 
 // True if moments are rounded with random bits (training/optimizers/stochastic_rounding.h).

@@ -78,6 +78,7 @@ const OtherName kOtherNames[] = {
     {"optimizer.betas", {"adam_beta1", "adam_beta2", "beta1", "beta2", "adam_betas"}},
     {"optimizer.epsilon", {"adam_epsilon", "adam_eps", "eps"}},
     {"optimizer.weight_decay", {"wd"}},
+    {"optimizer.router_bias_update_rate", {"moe_router_bias_update_rate", "load_balance_coeff"}},
     {"optimizer.max_grad_norm",
      {"gradient_clipping", "clip_grad", "grad_clip", "max_norm", "gradient_clip_val",
       "clip_grad_norm", "grad_clip_norm", "max_gradient_norm"}},
@@ -188,8 +189,7 @@ const OtherWay kOtherWays[] = {
       "context_parallel_*", "cp_size", "sequence_parallel", "sequence_parallel_*",
       "expert_parallel_*", "expert_model_parallel_*", "ulysses_*", "parallelism_config"},
      "Not supported: ranks share weights and examples alone (parallel.zero_stage); every rank "
-     "computes whole "
-     "layers and whole examples."},
+     "computes whole layers and whole examples."},
     {{"neftune_*", "noisy_embedding_alpha", "label_smoothing_factor", "ema", "ema_*", "swa",
       "swa_*", "z_loss", "mup", "use_mup", "mixup", "layerdrop", "lisa_*"},
      "Not supported: leave the key out. The loss is cross-entropy of the tokens that have a label; "

@@ -31,6 +31,7 @@
 #include "training/setup/store_kind.h"
 #include "training/setup/tokenizer_check.h"
 #include "training/setup/training_store.h"
+#include "training/steps/router_bias_update.h"
 
 namespace packtrain {
 namespace {
@@ -168,6 +169,7 @@ PlanReport make_report(const PlanArguments& arguments, Config config) {
   const DecoderConfig decoder = find_model(config).decoder;
   check_vocabulary(store->folder(), store->info().vocab_size, decoder);
   check_learned_positions(*store, config.data.max_length, decoder);
+  check_router_bias_rate(config.optimizer.router_bias_update_rate, decoder);
   const Assumed assumed = assume(config, decoder, arguments.devices);
   FittedConfig fitted = fit_config(config, decoder, assumed, store);
   const PlanOptions options = plan_options(config, decoder, assumed.device.ranks.num_ranks,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "training/setup/validation_overlap.h"
+#include "training/steps/router_bias_update.h"
 
 namespace packtrain {
 
@@ -29,6 +30,7 @@ RunInputs open_inputs(const Config& config, World& world,
   inputs.source = find_model(config);
   check_vocabulary(train.folder(), train.info().vocab_size, inputs.source.decoder);
   check_learned_positions(train, config.data.max_length, inputs.source.decoder);
+  check_router_bias_rate(config.optimizer.router_bias_update_rate, inputs.source.decoder);
   inputs.device = choose_device(config, world);
   inputs.device.faults = std::move(faults);
   return inputs;

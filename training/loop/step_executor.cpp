@@ -2,7 +2,9 @@
 
 #include <ATen/ops/full.h>
 
+#include <cstddef>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "framework/config/objective_settings.h"
@@ -36,6 +38,7 @@ StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const 
       outcomes_{StepOutcome(device_, details_.size(), details_.num_adapters()),
                 StepOutcome(device_, details_.size(), details_.num_adapters())},
       hessian_outcome_(device_, kNumHessianDetails) {
+  update_router_biases(inputs.source.decoder, config.optimizer.router_bias_update_rate);
   prepare_costs(inputs, run, world);
   prepare_sizes(config, inputs, run, world);
   if (uses_graphs(config, inputs, run, world)) {
@@ -44,6 +47,16 @@ StepExecutor::StepExecutor(const Config& config, const RunInputs& inputs, const 
   }
   model_.watch_compute([this](ActionKind kind) {
     timer_.enter(kind == ActionKind::kForward ? StepPhase::kForward : StepPhase::kBackward);
+  });
+}
+
+void StepExecutor::update_router_biases(const DecoderConfig& decoder, double rate) {
+  if (rate == 0) return;
+  router_biases_ = std::make_unique<RouterBiasUpdate>(model_, decoder, rate);
+  optimizer_step_.before_update([this](const at::Tensor& outcome) {
+    const at::Tensor skipped = outcome.select(0, offsetof(StepReport, skipped) / sizeof(float));
+    const at::Tensor details = outcome.slice(0, kNumReported);
+    router_biases_->run(details_.expert_tokens(details), skipped);
   });
 }
 

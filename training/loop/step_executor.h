@@ -23,6 +23,7 @@
 #include "training/steps/hessian_batches.h"
 #include "training/steps/optimizer_step.h"
 #include "training/steps/reference_pass.h"
+#include "training/steps/router_bias_update.h"
 #include "training/steps/step_details.h"
 #include "training/steps/step_graphs.h"
 #include "training/steps/step_outcome.h"
@@ -56,6 +57,8 @@ class StepExecutor {
   StepTimer& timer() { return timer_; }
 
  private:
+  // `rate`: optimizer.router_bias_update_rate.
+  void update_router_biases(const DecoderConfig& decoder, double rate);
   // Also the passes of the reference.
   void join(const LaunchedStep& step);
   // The reference's log-probabilities for `batches`. False after out of memory.
@@ -74,6 +77,7 @@ class StepExecutor {
   StepDetails details_;
   ReferencePass reference_;
   OptimizerStep optimizer_step_;
+  std::unique_ptr<RouterBiasUpdate> router_biases_;  // null: biases of routers do not change
   StepTimer timer_;
   std::array<StepOutcome, 2> outcomes_;  // used alternately: one may be in flight
   StepOutcome hessian_outcome_;

@@ -55,6 +55,7 @@ inline constexpr std::array kKeysFixedOnResume = {
     "optimizer.gamma",
     "optimizer.hessian_every",
     "optimizer.hessian_share",
+    "optimizer.router_bias_update_rate",
     "optimizer.groups",
     "schedule.name",
     "schedule.warmup_ratio",

@@ -11,15 +11,18 @@
 
 namespace packtrain {
 
+std::int64_t num_expert_tokens(const DecoderConfig& decoder) {
+  return num_expert_layers(decoder, decoder.num_layers) * decoder.experts.num_experts;
+}
+
 std::int64_t num_load_numbers(const DecoderConfig& decoder) {
-  const std::int64_t num_layers = num_expert_layers(decoder, decoder.num_layers);
-  if (num_layers == 0) return 0;
-  return num_layers * decoder.experts.num_experts + (decoder.experts.auxiliary_loss != 0 ? 1 : 0);
+  const std::int64_t num_counts = num_expert_tokens(decoder);
+  if (num_counts == 0) return 0;
+  return num_counts + (decoder.experts.auxiliary_loss != 0 ? 1 : 0);
 }
 
 at::Tensor sum_expert_load(std::span<const DeviceBatch> batches, const DecoderConfig& decoder) {
-  const std::int64_t num_counts =
-      num_expert_layers(decoder, decoder.num_layers) * decoder.experts.num_experts;
+  const std::int64_t num_counts = num_expert_tokens(decoder);
   at::Tensor all = at::zeros({num_load_numbers(decoder)}, batches.front().loss_weight.options());
   for (const DeviceBatch& batch : batches) {
     const RoutingStatistics& routing = *batch.state.routing;

@@ -14,6 +14,9 @@
 
 namespace packtrain {
 
+// Number of the tokens' counts in sum_expert_load(): layers with experts * experts.
+std::int64_t num_expert_tokens(const DecoderConfig& decoder);
+
 // Number of values of sum_expert_load(): tokens of each layer's experts, and the auxiliary loss if
 // the model trains on one. 0: the model has no experts.
 std::int64_t num_load_numbers(const DecoderConfig& decoder);

@@ -198,6 +198,7 @@ void OptimizerStep::run(const at::Tensor& loss, std::span<const UpdateStep> upda
                                     : sum_up_adapters(loss, updates, requests, details, scalars);
     num_unclipped_.reset();
     if (before_hessian) begin_counts(scalars.front().skip);
+    if (before_update_) before_update_(report);
     update(updates, number, scalars);
   });
   outcome.receive(report, model_.compute());

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "framework/config/config.h"
@@ -37,6 +38,12 @@ class OptimizerStep {
   // (ShardingOptions::offload_state). Allocates the slots of the pieces.
   OptimizerStep(ShardedModel& model, std::span<const OptimizerSection> options, std::uint64_t seed,
                 std::int64_t slot_bytes = kStateSlotBytes);
+
+  // Called in each run(), on the compute stream, before weights are updated, with
+  // StepScalars::outcome over all ranks.
+  void before_update(std::function<void(const at::Tensor& outcome)> hook) {
+    before_update_ = std::move(hook);
+  }
 
   // Applies one update from the gradients of ShardedModel::train. `loss`: this rank's. `number`:
   // optimizer steps including this one, from 1. Collective. A step whose loss or norm is not finite
@@ -140,6 +147,7 @@ class OptimizerStep {
   // UpdateOptions::num_unclipped. Else undefined.
   at::Tensor skipped_;
   at::Tensor num_unclipped_;
+  std::function<void(const at::Tensor& outcome)> before_update_;
 };
 
 }  // namespace packtrain

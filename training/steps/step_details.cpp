@@ -25,6 +25,11 @@ at::Tensor StepDetails::sum(std::span<const DeviceBatch> batches) const {
   return at::cat(parts);
 }
 
+at::Tensor StepDetails::expert_tokens(const at::Tensor& sums) const {
+  const std::int64_t begin = num_loss_sums() + 2 * std::ssize(statistics_);
+  return sums.narrow(0, begin, num_expert_tokens(decoder_));
+}
+
 void StepDetails::add_to(StepRecord& record, std::span<const double> sums) const {
   if (by_source()) record.loss_by_source = mean_by_source(sums, store_.info().sources);
   const std::span rest = sums.subspan(static_cast<std::size_t>(num_loss_sums()));

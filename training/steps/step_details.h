@@ -37,6 +37,8 @@ class StepDetails {
   // The sums need the row losses of each batch.
   bool needs_row_losses() const { return by_source() || num_adapters_ > 0 || !statistics_.empty(); }
   std::int64_t size() const;  // number of sums; 0: the step has none
+  // The tokens of each layer's experts in the sums: float32 [layers with experts * experts].
+  at::Tensor expert_tokens(const at::Tensor& sums) const;
   // The sums over batches that were trained on, float32 [size()] on their device. Call it on the
   // compute stream, and only when there are sums.
   at::Tensor sum(std::span<const DeviceBatch> batches) const;
