@@ -45,7 +45,6 @@ class RouterBiases : public ::testing::Test {
   void run(const std::vector<float>& counts, double skipped = 0) {
     update_.run(at::tensor(counts), at::full({}, skipped, at::kFloat));
   }
-  // Of the layer.
   std::vector<float> biases(int layer) {
     const std::string name = "layers." + std::to_string(layer) + ".mlp.router.choice_bias";
     for (const ShardView& shard : model_.parameters().shards()) {
