@@ -174,10 +174,10 @@ std::vector<Field> fields_of(OptimizerSection& s) {
       real("optimizer.hessian_share", s.hessian_share, {.low = 0, .high = 1, .above = true})
           .means("Sophia: share of a step's examples whose gradient updates the estimate."),
       real("optimizer.router_bias_update_rate", s.router_bias_update_rate, {.low = 0})
-          .means("Change of the bias of each expert in a step, in routers that have a bias for the "
-                 "choice of experts (DeepSeek-V3's): up for experts with fewer tokens than the "
-                 "mean, down "
-                 "for those with more. 0: the biases stay. Pretraining of DeepSeek-V3 took 0.001."),
+          .means(
+              "Change of each expert's bias in a step, where the router has a bias for the choice "
+              "of experts (DeepSeek-V3's). The bias of an expert with fewer tokens than the mean "
+              "rises, that of one with more falls. 0: the biases stay. Pretraining took 0.001."),
   };
 }
 
