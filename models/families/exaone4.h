@@ -4,10 +4,18 @@
 // number of heads, so that the key must be set.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/families/config_reader.h"
 #include "models/families/family.h"
 
 namespace packtrain {
 
 Family exaone4_family();
+
+// Reads which layers have windows, and takes the rotary positions from the others.
+void read_exaone_windows(ConfigReader& reader, DecoderConfig& config);
+// Inverse of read_exaone_windows.
+void write_exaone_windows(const DecoderConfig& config, nlohmann::json& json);
 
 }  // namespace packtrain

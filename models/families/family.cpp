@@ -13,7 +13,10 @@
 #include "models/families/dbrx.h"
 #include "models/families/deepseek_v2.h"
 #include "models/families/deepseek_v3.h"
+#include "models/families/dots1.h"
+#include "models/families/ernie4_5.h"
 #include "models/families/exaone4.h"
+#include "models/families/exaone_moe.h"
 #include "models/families/falcon.h"
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
@@ -31,6 +34,7 @@
 #include "models/families/granitemoeshared.h"
 #include "models/families/lfm2.h"
 #include "models/families/llama.h"
+#include "models/families/minimax_m2.h"
 #include "models/families/ministral3.h"
 #include "models/families/mistral.h"
 #include "models/families/mixtral.h"
@@ -126,7 +130,10 @@ std::span<const Family> families() {
       dbrx_family(),
       deepseek_v2_family(),
       deepseek_v3_family(),
+      dots1_family(),
+      ernie4_5_family(),
       exaone4_family(),
+      exaone_moe_family(),
       falcon_family(),
       gemma_family(),
       gemma2_family(),
@@ -144,6 +151,7 @@ std::span<const Family> families() {
       granitemoeshared_family(),
       lfm2_family(),
       llama_family(),
+      minimax_m2_family(),
       ministral3_family(),
       mistral_family(),
       mixtral_family(),

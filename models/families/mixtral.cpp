@@ -49,8 +49,7 @@ std::vector<WeightPiece> weights_of_mixtral(const DecoderConfig& config) {
 
 std::vector<std::vector<WeightPiece>> other_weights_of_mixtral(const DecoderConfig& config) {
   return {llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
-    add_experts_stacked(map, config, layer,
-                        {"mlp.gate", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"});
+    add_stacked_mixtral_experts(map, config, layer);
   })};
 }
 
@@ -63,6 +62,11 @@ void add_mixtral_experts(WeightMap& map, const DecoderConfig& config, std::int64
                      .gate = "w1",
                      .up = "w3",
                      .down = "w2"});
+}
+
+void add_stacked_mixtral_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  add_experts_stacked(map, config, layer,
+                      {"mlp.gate", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"});
 }
 
 Family mixtral_family() {

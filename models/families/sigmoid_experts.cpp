@@ -11,9 +11,10 @@ namespace {
 
 constexpr const char* kFirstDense = "first_k_dense_replace";
 
-void add_other_sigmoid_tensors(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_other_sigmoid_tensors(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                               const SigmoidExpertsNames& names) {
   const std::string name = "layers." + std::to_string(layer) + ".mlp.";
-  map.constant(name + "router.choice_bias", "model." + name + "gate.e_score_correction_bias",
+  map.constant(name + "router.choice_bias", "model." + name + names.choice_bias,
                {config.experts.num_experts});
   add_shared_expert(map, config, layer, "mlp.shared_experts");
 }
@@ -46,11 +47,11 @@ void read_sigmoid_experts(ConfigReader& reader, DecoderConfig& config,
   ExpertsConfig& experts = config.experts;
   experts.router = RouterKind::kSigmoid;
   experts.choice_bias = true;
-  experts.num_experts = reader.integer("n_routed_experts", defaults.num_experts);
+  experts.num_experts = reader.integer(defaults.names.num_experts, defaults.num_experts);
   experts.intermediate_size = reader.integer("moe_intermediate_size", defaults.intermediate_size);
   experts.shared_intermediate_size =
-      reader.integer("n_shared_experts", 1) * experts.intermediate_size;
-  experts.normalize_weights = reader.boolean("norm_topk_prob", true);
+      reader.integer(defaults.names.num_shared, 1) * experts.intermediate_size;
+  experts.normalize_weights = reader.boolean("norm_topk_prob", defaults.normalize);
   experts.weight_multiplier = reader.number("routed_scaling_factor", defaults.weight_multiplier);
   read_experts_per_token(reader, config, defaults.experts_per_token);
   read_expert_groups(reader, experts, defaults, kLeastOfGroup);
@@ -71,12 +72,13 @@ std::int64_t num_first_dense_layers(const DecoderConfig& config) {
   return first;
 }
 
-void write_sigmoid_experts(const DecoderConfig& config, nlohmann::json& json) {
+void write_sigmoid_experts(const DecoderConfig& config, nlohmann::json& json,
+                           const SigmoidExpertsNames& names) {
   const ExpertsConfig& experts = config.experts;
-  json["n_routed_experts"] = experts.num_experts;
+  json[names.num_experts] = experts.num_experts;
   json["num_experts_per_tok"] = experts.experts_per_token;
   json["moe_intermediate_size"] = experts.intermediate_size;
-  json["n_shared_experts"] = experts.shared_intermediate_size / experts.intermediate_size;
+  json[names.num_shared] = experts.shared_intermediate_size / experts.intermediate_size;
   json["norm_topk_prob"] = experts.normalize_weights;
   json["routed_scaling_factor"] = experts.weight_multiplier;
   json["n_group"] = experts.num_groups;
@@ -85,14 +87,15 @@ void write_sigmoid_experts(const DecoderConfig& config, nlohmann::json& json) {
   json["num_nextn_predict_layers"] = 0;
 }
 
-void add_sigmoid_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+void add_sigmoid_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                         const SigmoidExpertsNames& names) {
   add_qwen_experts(map, config, layer);
-  add_other_sigmoid_tensors(map, config, layer);
+  add_other_sigmoid_tensors(map, config, layer, names);
 }
 
 void add_stacked_sigmoid_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   add_stacked_qwen_experts(map, config, layer);
-  add_other_sigmoid_tensors(map, config, layer);
+  add_other_sigmoid_tensors(map, config, layer, {});
 }
 
 std::vector<WeightPiece> sigmoid_expert_weights(const DecoderConfig& config) {

@@ -11,6 +11,13 @@
 
 namespace packtrain {
 
+// Names that differ between families.
+struct SigmoidExpertsNames {
+  const char* num_experts = "n_routed_experts";  // keys of config.json
+  const char* num_shared = "n_shared_experts";
+  const char* choice_bias = "gate.e_score_correction_bias";  // a tensor of the MLP
+};
+
 // Values of a family for keys that its config does not set.
 struct SigmoidExpertsDefaults {
   std::int64_t num_experts = 128;
@@ -19,6 +26,8 @@ struct SigmoidExpertsDefaults {
   std::int64_t num_groups = 1;
   std::int64_t groups_per_token = 1;
   double weight_multiplier = 1.0;
+  bool normalize = true;
+  SigmoidExpertsNames names = {};
 };
 
 // Reads n_group and topk_group. Groups have `least` experts or more.
@@ -31,10 +40,12 @@ void read_sigmoid_experts(ConfigReader& reader, DecoderConfig& config,
 void read_first_dense_layers(ConfigReader& reader, DecoderConfig& config, std::int64_t fallback);
 std::int64_t num_first_dense_layers(const DecoderConfig& config);
 // Inverse of read_sigmoid_experts.
-void write_sigmoid_experts(const DecoderConfig& config, nlohmann::json& json);
+void write_sigmoid_experts(const DecoderConfig& config, nlohmann::json& json,
+                           const SigmoidExpertsNames& names = {});
 
 // The weights of a layer with experts that are separate tensors, as published, or stacked.
-void add_sigmoid_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer);
+void add_sigmoid_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                         const SigmoidExpertsNames& names = {});
 void add_stacked_sigmoid_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer);
 
 // The weights of a model with Llama's layout and such experts, in either layout of experts.

@@ -96,10 +96,11 @@ TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
       }
     }
   }
-  EXPECT_EQ(tested, (std::set<std::string>{
-                        "deepseek_v2", "deepseek_v3", "glm4_moe", "glm4_moe_lite", "gpt_oss",
-                        "granitemoe", "granitemoehybrid", "granitemoeshared", "mixtral", "olmoe",
-                        "phimoe", "qwen2_moe", "qwen3_5_moe_text", "qwen3_moe", "qwen3_next"}));
+  EXPECT_EQ(tested,
+            (std::set<std::string>{"deepseek_v2", "deepseek_v3", "dots1", "exaone_moe", "glm4_moe",
+                                   "glm4_moe_lite", "gpt_oss", "granitemoe", "granitemoehybrid",
+                                   "granitemoeshared", "minimax_m2", "mixtral", "olmoe", "phimoe",
+                                   "qwen2_moe", "qwen3_5_moe_text", "qwen3_moe", "qwen3_next"}));
 }
 
 TEST(AdapterWeights, OfExpertsAreNestedAsInPeft) {
