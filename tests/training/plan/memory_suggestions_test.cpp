@@ -76,6 +76,42 @@ TEST(MemorySuggestions, ASettingThatIsSetAlreadyIsNotSuggested) {
   EXPECT_TRUE(full.starts_with("memory.recompute=full takes")) << full;
 }
 
+TEST(MemorySuggestions, NarrowStateComesAfterRecomputation) {
+  Config config = config_with(Recompute::kFull, Precision::kBFloat16);
+  config.optimizer.moments = Moments::kInt8;
+  const auto bytes = [&] { return MemoryPlanner(config, decoder(), kRanks).plan(kLoad).total(); };
+  const std::int64_t codes = bytes();
+  config.precision.master = Precision::kBFloat16;
+  const std::int64_t own = bytes();
+  ASSERT_LT(own, codes);
+  const std::string first = remedies(kDefault, codes);
+  EXPECT_TRUE(first.starts_with("memory.recompute=full optimizer.moments=int8 takes")) << first;
+  const std::string second = remedies(kDefault, own);
+  EXPECT_TRUE(second.starts_with(
+      "memory.recompute=full optimizer.moments=int8 precision.master=bf16 takes"))
+      << second;
+}
+
+TEST(MemorySuggestions, OtherOptimizersHaveNoCodes) {
+  Config config = kDefault;
+  config.optimizer.name = "lion";
+  const std::string text = remedies(config, kSelective - 1);
+  EXPECT_EQ(text.find("int8"), std::string::npos) << text;
+}
+
+TEST(MemorySuggestions, StateInHostMemoryIsReportedWhereItIsEnough) {
+  Config config = kDefault;
+  config.memory.offload = Offload::kOptimizer;
+  const std::int64_t bytes = MemoryPlanner(config, decoder(), kRanks).plan(kLoad).total();
+  ASSERT_LT(bytes, kPlain);
+  EXPECT_NE(remedies(kDefault, bytes).find("memory.offload=optimizer takes"), std::string::npos);
+  EXPECT_EQ(remedies(kDefault, bytes - 1).find("memory.offload"), std::string::npos);
+  config.memory.offload = Offload::kActivations;
+  EXPECT_NE(remedies(config, bytes).find("memory.offload=[activations, optimizer] takes"),
+            std::string::npos)
+      << remedies(config, bytes);
+}
+
 TEST(MemorySuggestions, FewerTokensAreThoseThatAutoTakes) {
   const std::int64_t bytes = kPlain - 1;
   const std::int64_t tokens =
