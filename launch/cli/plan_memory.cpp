@@ -37,7 +37,7 @@ void set_fitted(const FittedMemory& chosen, FittedConfig& fitted) {
 Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceArguments& given) {
   AssumedHosts hosts = assumed_hosts(config, given.hosts, num_cuda_devices());
   AssumedDevice device = assume_device(config, decoder, hosts.hosts, given.gpu_gib);
-  return {std::move(hosts), std::move(device)};
+  return {std::move(hosts), std::move(device), given.host_copy_gbs};
 }
 
 FittedConfig fit_config(const Config& config, const DecoderConfig& decoder, const Assumed& assumed,
@@ -104,8 +104,10 @@ MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& 
       .gather_slots = *config.parallel.gather_slots,
       .accumulate = name_of(config.parallel.accumulate.value()),
       .remedies = fitted.remedies};
+  HostMemoryLoad on_host = host_load;
+  if (assumed.host_copy_gbs) on_host.host_copy_bytes = *assumed.host_copy_gbs * 1e9;
   outlook.host =
-      plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, host_load);
+      plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, on_host);
   outlook.checkpoints = plan_checkpoints(config, device.ranks, outlook.plan);
   const bool has_limit = device.gpu_bytes > 0 || config.memory.limit_gib.has_value();
   if (has_limit && fitted.fit.empty()) {

@@ -21,12 +21,14 @@ namespace packtrain {
 struct DeviceArguments {
   HostArguments hosts;
   std::optional<double> gpu_gib;
+  std::optional<double> host_copy_gbs;  // 10^9 bytes a second each way between host and GPU
 };
 
 // Ranks on their hosts, and their device.
 struct Assumed {
   AssumedHosts hosts;
   AssumedDevice device;
+  std::optional<double> host_copy_gbs = {};  // as given
 };
 
 Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceArguments& given);

@@ -123,6 +123,11 @@ def test_a_plan_counts_it_in_host_memory(lab):
         assert name not in device["optimizer"] and name not in host["none"]
     assert plan["optimizer"]["checkpoint_bytes"] == plan["none"]["checkpoint_bytes"]
     assert plan["optimizer"]["predicted_state_copy_s"] > 0
+    code, out, err = lab.finish(lab.start("offload-plan-measured", *settings, "--memory",
+                                          "--json", "--gpu-gib", "80", "--host-copy-gbs", "30", command="plan"))
+    assert code == 0, err
+    assert json.loads(out)["predicted_state_copy_s"] == pytest.approx(
+        1.5 * plan["optimizer"]["predicted_state_copy_s"])
 
 
 def test_values_that_do_not_go_together_are_refused(lab):

@@ -102,8 +102,10 @@ HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, 
   add(entries, "activations", device.offloaded_bytes,
       "inputs of layers, until their backward, pinned");
   if (!on_cpu) {
+    plan.is_copy_measured = load.host_copy_bytes.has_value();
+    plan.host_copy_bytes = load.host_copy_bytes.value_or(kHostCopyBytesPerSecond);
     plan.state_copy_s =
-        static_cast<double>(sum_bytes(device.offloaded_state)) / kHostCopyBytesPerSecond;
+        static_cast<double>(sum_bytes(device.offloaded_state)) / plan.host_copy_bytes;
   }
   for (const MemoryEntry& entry : device.offloaded_state) {
     add(entries, entry.name.c_str(), entry.bytes, entry.what + ", pinned");
@@ -154,11 +156,11 @@ std::string host_memory_table(const HostMemoryPlan& plan) {
   line("a rank", plan.rank_bytes(), "");
   for (const MemoryEntry& entry : plan.of_host) line(entry.name, entry.bytes, entry.what);
   if (plan.state_copy_s > 0) {
-    table += fmt::format("  {:<52}{:>13}  {}\n", "copies of the optimizer's state",
-                         fmt::format("{:.3f} s", plan.state_copy_s),
-                         fmt::format("more for each step, at {:.0f} GB/s each way (assumed; "
-                                     "`packtrain doctor` measures it)",
-                                     kHostCopyBytesPerSecond / 1e9));
+    table += fmt::format(
+        "  {:<52}{:>13}  {}\n", "copies of the optimizer's state",
+        fmt::format("{:.3f} s", plan.state_copy_s),
+        fmt::format("more for each step, at {:.3g} GB/s each way ({})", plan.host_copy_bytes / 1e9,
+                    plan.is_copy_measured ? "given" : "assumed; `packtrain doctor` measures it"));
   }
   line("a host", plan.host_bytes(),
        fmt::format("{} rank{}{}", plan.ranks_per_host, plan.ranks_per_host == 1 ? "" : "s",

@@ -16,6 +16,8 @@ struct HostMemoryLoad {
   std::int64_t num_rows = 0;                 // of a micro-batch, padding included
   std::int64_t num_micro_batches = 1;        // of a step
   std::int64_t examples_per_step = 1;        // over all ranks
+  // Bytes a second each way between host and GPU, measured. Nothing: assumed.
+  std::optional<double> host_copy_bytes = {};
 };
 
 struct HostMemoryPlan {
@@ -25,6 +27,8 @@ struct HostMemoryPlan {
   bool counts_examples = false;  // whether their number was known
   // Seconds a step of copies of the optimizer's state, each way, on a GPU; 0: none is offloaded.
   double state_copy_s = 0;
+  double host_copy_bytes = 0;  // a second each way
+  bool is_copy_measured = false;
 
   std::int64_t rank_bytes() const;
   std::int64_t host_bytes() const;  // all ranks and what they share

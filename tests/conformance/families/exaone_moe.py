@@ -8,7 +8,6 @@ GROUPS = dict(num_experts=12, n_group=4, topk_group=2)
 CASES = {
     "layer_types": dict(layer_types=["full_attention", "sliding_attention", "full_attention", "full_attention"]),
     "no_layer_turns": dict(layer_types=["full_attention"] * 4),
-    "no_window": dict(sliding_window=None, layer_types=["full_attention"] * 4),
     "every_second_layer": dict(sliding_window_pattern=2),
     "kinds_of_layers": dict(mlp_layer_types=["sparse", "dense", "dense", "sparse"]),
     "no_layer_with_experts": dict(first_k_dense_replace=4),
@@ -28,7 +27,6 @@ GPU = {
 REFUSED = {
     "sliding_window": dict(sliding_window=-3),
     "hidden_act": dict(hidden_act="relu2"),
-    "mlp_layer_types": dict(mlp_layer_types=["dense", "sparse"]),
     "num_experts_per_tok": dict(num_experts_per_tok=8),
 }
 

@@ -28,6 +28,7 @@ REFUSED = {
 
 
 def vary(generator, changes):
-    """Draws the experts. The weight of one expert is 1, whose gradient in transformers is nothing but rounding."""
+    """Draws the experts, and no auxiliary loss. The weight of one expert is 1, whose gradient in transformers is nothing but rounding."""
+    changes["output_router_logits"] = False
     changes["num_local_experts"] = generator.randint(2, 9)
     changes["num_experts_per_tok"] = generator.randint(2, changes["num_local_experts"])

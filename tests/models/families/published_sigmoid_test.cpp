@@ -102,6 +102,14 @@ TEST(PublishedSigmoid, KExaoneHasWindowsWhereHeadsTurn) {
   EXPECT_TRUE(config.layer(3).experts);
   json["is_moe_layer"] = {true, true, true, true};
   EXPECT_NE(message_of(json).find("'is_moe_layer'"), std::string::npos) << message_of(json);
+  json["mlp_layer_types"] = {"dense", "sparse", "sparse", "moe"};
+  EXPECT_NE(message_of(json).find("'mlp_layer_types' has 'moe', want 'dense' or 'sparse'"),
+            std::string::npos)
+      << message_of(json);
+  json["mlp_layer_types"] = {"dense", "sparse"};
+  EXPECT_NE(message_of(json).find("'mlp_layer_types' has 2 values, want one for each of the 4"),
+            std::string::npos)
+      << message_of(json);
 }
 
 }  // namespace
