@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "models/layers/expert_layers.h"
 #include "models/layers/layer_attention.h"
 #include "models/layers/recorded_attention.h"
+#include "models/layers/recorded_column_factors.h"
 #include "models/layers/recorded_delta_net.h"
 #include "models/layers/recorded_experts.h"
 #include "models/layers/recorded_latent_heads.h"
@@ -15,6 +17,21 @@
 #include "models/layers/recorded_short_conv.h"
 
 namespace packtrain {
+namespace {
+
+// The factors of the parts of Mamba-2's projection, that of its input included.
+std::vector<ColumnFactor> mamba2_factors(const DecoderConfig& config) {
+  const Mamba2Config& mamba = config.mamba2;
+  const std::int64_t shared = mamba.num_groups * mamba.state_dim;
+  const std::int64_t widths[] = {mamba.width(), mamba.width(), shared, shared, mamba.num_heads};
+  std::vector<ColumnFactor> factors;
+  for (const double part : config.multipliers.mamba2_parts) {
+    factors.push_back({widths[factors.size()], config.multipliers.mamba2_input * part});
+  }
+  return factors;
+}
+
+}  // namespace
 
 LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
                                std::shared_ptr<const RotaryFrequencies> frequencies)
@@ -107,7 +124,14 @@ Value LayerOperators::scan(OperatorTape& tape, Value x) const {
   const Mamba2Config& config = config_.mamba2;
   const Value projection =
       project(tape, "mamba2.zxbcdt", x, config.projection_width(), config.projection_bias);
-  return mamba2(tape, "mamba2", projection, {config, config_.initializer_range});
+  const Value scaled = multiply_columns(tape, "mamba2.scaled", projection, mamba2_factors(config_));
+  return mamba2(tape, "mamba2", scaled, {config, config_.initializer_range});
+}
+
+Value LayerOperators::project_scanned(OperatorTape& tape, Value scanned,
+                                      std::optional<Value> residual) const {
+  return project(tape, "mamba2.output", scanned, config_.hidden_size,
+                 config_.mamba2.projection_bias, residual);
 }
 
 Value LayerOperators::project_mixed(OperatorTape& tape, Value mixed,
@@ -117,7 +141,7 @@ Value LayerOperators::project_mixed(OperatorTape& tape, Value mixed,
     return project(tape, name, mixed, config_.hidden_size, bias, residual);
   };
   if (pattern.short_conv) return end("short_conv.output", config_.short_conv.bias);
-  if (pattern.mamba2) return end("mamba2.output", config_.mamba2.projection_bias);
+  if (pattern.mamba2) return project_scanned(tape, mixed, residual);
   if (pattern.delta_net) return end("delta_net.output", false);
   return end("attention.output", config_.attention_output_bias);
 }
@@ -140,7 +164,11 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
   const std::string down = name + ".down";
   const std::int64_t hidden = config_.hidden_size;
   const std::int64_t projected_width = gated ? 2 * inner : inner;
-  const Value projected = project(tape, up, x, projected_width, bias);
+  Value projected = project(tape, up, x, projected_width, bias);
+  if (gated) {
+    projected = multiply_columns(tape, name + ".scaled", projected,
+                                 {{inner, config_.multipliers.mlp_gate}, {inner, 1}});
+  }
   // In a layer with experts the experts need more memory than the shared one.
   const ActivationNeighbours neighbours{
       !config_.layer(index_).experts, config_.fp8_of(weight_name(up), projected_width, hidden),
@@ -153,8 +181,9 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
 Value LayerOperators::shared_expert(OperatorTape& tape, Value x,
                                     std::optional<Value> residual) const {
   const std::int64_t inner = config_.experts.shared_intermediate_size;
-  if (!config_.experts.shared_gate) return dense(tape, "mlp.shared", x, inner, false, residual);
-  const Value output = dense(tape, "mlp.shared", x, inner, false, std::nullopt);
+  const bool bias = config_.experts.shared_bias;
+  if (!config_.experts.shared_gate) return dense(tape, "mlp.shared", x, inner, bias, residual);
+  const Value output = dense(tape, "mlp.shared", x, inner, bias, std::nullopt);
   return shared_expert_gate(tape, "mlp.shared", x, output, config_.initializer_range, residual);
 }
 
@@ -184,39 +213,63 @@ Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> resi
   return experts(tape, "mlp", x, parameters, options, residual);
 }
 
-Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch,
+Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch, double multiplier,
                                  const BranchEnd& end, Value residual) const {
-  if (!config_.has_norm_after(index_) && config_.residual_multiplier == 1.0) return end(residual);
+  multiplier *= config_.residual_multiplier;
+  if (!config_.has_norm_after(index_) && multiplier == 1.0) return end(residual);
   Value output = end(std::nullopt);
   if (config_.has_norm_after(index_))
     output = norm(tape, branch + "_post_norm", output, config_.norm);
-  return add(tape, branch + ".sum", residual, output, config_.residual_multiplier);
+  return add(tape, branch + ".sum", residual, output, multiplier);
 }
 
-Value LayerOperators::record(OperatorTape& tape, Value x) const {
+LayerOperators::BranchRows LayerOperators::mixer_branch(OperatorTape& tape, Value x,
+                                                        bool selects) const {
+  const bool is_parallel = config_.layer(index_).parallel_mamba2;
   Value shared = norm_before(tape, "attention_norm", x);  // read by both branches where parallel
   Value mixed = mix(tape, shared);
-  const bool is_last = index_ + 1 == config_.num_layers;
-  const bool selects = is_last && tape.num_supervised_rows() < tape.num_rows();
-  const bool selects_late = selects && last_layer_needs_all_rows(config_);
-  if (selects && !selects_late) {
+  Value scanned = is_parallel ? scan(tape, shared) : mixed;
+  if (selects) {
     mixed = select_supervised_rows(tape, "attention.supervised", mixed);
+    if (is_parallel) scanned = select_supervised_rows(tape, "mamba2.supervised", scanned);
     x = select_supervised_rows(tape, "input.supervised", x);
     if (config_.has_shared_norm()) {
       shared = select_supervised_rows(tape, "attention_norm.supervised", shared);
     }
   }
-  const auto attention_end = [&](std::optional<Value> residual) {
-    return project_mixed(tape, mixed, residual);
-  };
-  const Value middle = add_branch(tape, "attention", attention_end, x);
-  Value mlp_input = shared;
+  Value stream = x;
+  if (is_parallel) {
+    const auto end = [&](auto residual) { return project_scanned(tape, scanned, residual); };
+    stream = add_branch(tape, "mamba2", config_.multipliers.mamba2_output, end, stream);
+  }
+  const auto end = [&](auto residual) { return project_mixed(tape, mixed, residual); };
+  stream = add_branch(tape, "attention", config_.multipliers.attention(), end, stream);
+  return {x, shared, stream};
+}
+
+Value LayerOperators::mlp_branch(OperatorTape& tape, const BranchRows& rows) const {
+  Value input = rows.normed;
   if (!config_.has_shared_norm()) {
     const bool sequential = config_.residual == ResidualKind::kSequential;
-    mlp_input = norm_before(tape, "mlp_norm", sequential ? middle : x);
+    input = norm_before(tape, "mlp_norm", sequential ? rows.stream : rows.input);
   }
-  const Value y = add_branch(
-      tape, "mlp", [&](auto residual) { return mlp(tape, mlp_input, residual); }, middle);
+  const auto end = [&](auto residual) { return mlp(tape, input, residual); };
+  return add_branch(tape, "mlp", config_.multipliers.mlp_output, end, rows.stream);
+}
+
+Value LayerOperators::record(OperatorTape& tape, Value x) const {
+  const LayerPattern pattern = config_.layer(index_);
+  const bool is_last = index_ + 1 == config_.num_layers;
+  const bool selects = is_last && tape.num_supervised_rows() < tape.num_rows();
+  const bool selects_late = selects && last_layer_needs_all_rows(config_);
+  const bool selects_early = selects && !selects_late;
+  BranchRows rows{x, x, x};
+  if (!pattern.no_mixer) {
+    rows = mixer_branch(tape, x, selects_early);
+  } else if (selects_early) {
+    rows.stream = select_supervised_rows(tape, "input.supervised", x);
+  }
+  const Value y = pattern.no_mlp ? rows.stream : mlp_branch(tape, rows);
   return selects_late ? select_supervised_rows(tape, "output.supervised", y) : y;
 }
 

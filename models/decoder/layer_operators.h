@@ -1,7 +1,7 @@
 // The description of a decoder layer: its parameters and operators, in order. A layer that runs,
 // its parameters and all estimates of its size come from it. A layer has two branches that add to
-// the residual stream: attention or another mixer, and an MLP or a mixture of experts.
-// DecoderConfig has their order and the other parts.
+// the residual stream: attention or another mixer, and an MLP or a mixture of experts. It may have
+// one of them alone. DecoderConfig has their order and the other parts.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ class LayerOperators {
   Value scan(OperatorTape& tape, Value x) const;
   // Attention, or the mixer that the layer has instead.
   Value mix(OperatorTape& tape, Value x) const;
+  Value project_scanned(OperatorTape& tape, Value scanned, std::optional<Value> residual) const;
   // The last projection of a mixer.
   Value project_mixed(OperatorTape& tape, Value mixed, std::optional<Value> residual) const;
   // An MLP of `inner` elements. Its parameters start with `name`.
@@ -51,9 +52,17 @@ class LayerOperators {
   Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
   // Computes the output of a branch. It adds `residual` where an operator can add it at no cost.
   using BranchEnd = std::function<Value(std::optional<Value> residual)>;
-  // Adds the output of a branch to the residual stream.
-  Value add_branch(OperatorTape& tape, const std::string& branch, const BranchEnd& end,
-                   Value residual) const;
+  // Adds the output of a branch, times `multiplier`, to the residual stream.
+  Value add_branch(OperatorTape& tape, const std::string& branch, double multiplier,
+                   const BranchEnd& end, Value residual) const;
+  // The branch of the MLP reads these. In the last layer they are the supervised rows.
+  struct BranchRows {
+    Value input;   // of the layer
+    Value normed;  // of the layer's input
+    Value stream;  // the input and the output of the mixers
+  };
+  BranchRows mixer_branch(OperatorTape& tape, Value x, bool selects) const;
+  Value mlp_branch(OperatorTape& tape, const BranchRows& rows) const;
 
   DecoderConfig config_;
   std::int64_t index_;

@@ -59,14 +59,17 @@ class PeakFinder {
     bool delta_net;
     bool short_conv;
     bool mamba2;
+    bool parallel_mamba2;
+    bool no_mixer;
+    bool no_mlp;
     bool first;
     auto operator<=>(const Kind&) const = default;
   };
 
   Kind kind_of(std::int64_t layer) const {
     const LayerPattern pattern = config_.layer(layer);
-    return {pattern.experts, pattern.delta_net, pattern.short_conv, pattern.mamba2,
-            is_first(layer)};
+    return {pattern.experts,         pattern.delta_net, pattern.short_conv, pattern.mamba2,
+            pattern.parallel_mamba2, pattern.no_mixer,  pattern.no_mlp,     is_first(layer)};
   }
 
   // The last layer up to `layer` of a kind, or -1.
@@ -143,7 +146,10 @@ class PeakFinder {
     const BackwardMemory memory = tape.operators()[step].memory(size_, policies_.of(layer));
     const std::int64_t bytes =
         saved_bytes(layer, kInputsOnDevice - 1) + values.bytes_in_backward_of(step);
-    MemoryPeak peak{memory.peak, bytes, {residual_gradients(tape, step == values.peaks().front())}};
+    // A layer with one branch has the gradients of a last one.
+    const bool is_first_branch =
+        step == values.peaks().front() && config_.layer(layer).has_both_branches();
+    MemoryPeak peak{memory.peak, bytes, {residual_gradients(tape, is_first_branch)}};
     add_buffers(memory, peak);
     return peak;
   }

@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/data/attention_pattern.h"
 #include "models/layers/adapter_targets.h"
+#include "models/layers/layer_multipliers.h"
 #include "models/layers/linear_precision.h"
+#include "models/layers/mamba2_config.h"
 #include "models/ops/activation/activation_kind.h"
 #include "models/ops/experts/router_kind.h"
 #include "models/ops/rotary/rotary_config.h"
@@ -55,10 +56,12 @@ struct ExpertsConfig {
   bool router_bias = false;
   bool bias = false;                          // of the projections of experts
   std::int64_t shared_intermediate_size = 0;  // width of an additional MLP for all tokens; 0: none
+  bool shared_bias = false;                   // of that MLP's projections
   bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
   double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
   RouterKind router = RouterKind::kSoftmax;   // the others: models/ops/experts/routing.h
-  bool choice_bias = false;  // kSigmoid: a constant added to the scores for the choice alone
+  bool choice_bias = false;    // kSigmoid: a constant added to the scores for the choice alone
+  double sum_epsilon = 1e-20;  // kSigmoid with normalize_weights: added to the sum of weights
   // kSoftmax and kSigmoid: experts in groups, of which each token chooses some.
   std::int64_t num_groups = 1;
   std::int64_t groups_per_token = 1;
@@ -102,31 +105,6 @@ struct ShortConvConfig {
   bool operator==(const ShortConvConfig&) const = default;
 };
 
-// A mixer of rows in some layers instead of attention: a state space model (ops/mamba2) of
-// convolved rows. A norm follows, of its output times silu of the gate.
-struct Mamba2Config {
-  std::int64_t num_heads = 0;   // 0: no layer has this mixer
-  std::int64_t head_dim = 0;    // columns of a head's state
-  std::int64_t num_groups = 1;  // of heads that share B and C; a divisor of num_heads
-  std::int64_t state_dim = 0;   // rows of a head's state
-  std::int64_t conv_width = 4;  // rows that a convolution reads, its own included
-  bool conv_bias = true;
-  bool projection_bias = false;  // of both projections
-  double norm_epsilon = 1e-6;
-  std::int64_t norm_groups = 1;  // parts of a row that have a norm of their own
-  // Limits of a step.
-  double min_step = 0;
-  double max_step = std::numeric_limits<double>::infinity();
-
-  std::int64_t width() const { return num_heads * head_dim; }
-  // Elements of a row that the convolution reads: x, B, C.
-  std::int64_t conv_channels() const { return width() + 2 * num_groups * state_dim; }
-  // Elements of a row of the projection: the gate, those of the convolution, the steps.
-  std::int64_t projection_width() const { return width() + conv_channels() + num_heads; }
-
-  bool operator==(const Mamba2Config&) const = default;
-};
-
 // Queries, keys and values that are projections of compressed rows (multi-head latent attention,
 // DeepSeek-AI, arXiv 2405.04434, 2.1; ops/latent_heads). DecoderConfig::head_dim is that of queries
 // and keys, rotary_dim the part of it that keys share.
@@ -159,8 +137,15 @@ struct LayerPattern {
   bool delta_net = false;   // mixes rows as DecoderConfig::delta_net says
   bool short_conv = false;  // mixes rows as DecoderConfig::short_conv says
   bool mamba2 = false;      // mixes rows as DecoderConfig::mamba2 says
+  // Has attention and DecoderConfig::mamba2. Both read the same rows and add to the same ones.
+  bool parallel_mamba2 = false;
+  // A layer without one of its two branches. It has no norm of that branch either.
+  bool no_mixer = false;
+  bool no_mlp = false;
 
-  bool has_attention() const { return !delta_net && !short_conv && !mamba2; }
+  bool has_attention() const { return !no_mixer && !delta_net && !short_conv && !mamba2; }
+  bool has_other_mixer() const { return delta_net || short_conv || mamba2 || parallel_mamba2; }
+  bool has_both_branches() const { return !no_mixer && !no_mlp; }
 
   bool operator==(const LayerPattern&) const = default;
 };
@@ -182,6 +167,7 @@ struct DecoderConfig {
   bool norm_after = false;  // of the output of a branch, before the residual add
   ResidualKind residual = ResidualKind::kSequential;
   double residual_multiplier = 1.0;  // factor of a branch's output
+  LayerMultipliers multipliers;
 
   QkNormKind qk_norm = QkNormKind::kNone;
   double clip_qkv = 0;            // clips queries, keys and values to [-clip, clip]; 0: no clipping
@@ -271,9 +257,9 @@ struct DecoderConfig {
   bool has_norm_after(std::int64_t index) const {
     return norm_after && !(delta_net.norms_before && layer(index).delta_net);
   }
-  // True if some layer mixes rows without attention, which cannot follow rows that examples share.
+  // True if some layer has another mixer, which cannot follow rows that examples share.
   bool has_other_mixers() const {
-    return !std::ranges::all_of(layers, &LayerPattern::has_attention);
+    return std::ranges::any_of(layers, &LayerPattern::has_other_mixer);
   }
   bool has_latent_attention() const { return latent.key_value_rank > 0; }
   // Elements of a head of attention's output that the output projection reads.

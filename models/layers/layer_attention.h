@@ -15,11 +15,12 @@ namespace packtrain {
 
 // The factor of the layer's scores; 0: 1 / sqrt(head_dim).
 inline double attention_scale_of(const DecoderConfig& config, std::int64_t layer) {
-  if (!config.attention_scale_by_layer) return config.attention_scale;
+  const double factor = config.multipliers.scores();
+  if (!config.attention_scale_by_layer && factor == 1) return config.attention_scale;
   const double head_dim = static_cast<double>(config.head_dim);
   const double scale =
       config.attention_scale == 0 ? 1.0 / std::sqrt(head_dim) : config.attention_scale;
-  return scale / static_cast<double>(layer + 1);
+  return factor * scale / (config.attention_scale_by_layer ? static_cast<double>(layer + 1) : 1);
 }
 
 inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t layer) {

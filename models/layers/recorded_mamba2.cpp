@@ -2,6 +2,9 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -44,7 +47,9 @@ Mamba2Parameters declare_mamba2(OperatorTape& tape, const std::string& name,
   parameters.skip = declare_head_numbers(tape, name + ".D", heads, {Kind::kOnes});
   parameters.dt_bias = declare_head_numbers(tape, name + ".dt_bias", heads,
                                             {Kind::kInverseSoftplus, 0.0, 0.001, 0.1});
-  parameters.norm = declare_scale(tape, name + ".norm.weight", {config.width()}, 0);
+  if (config.has_norm) {
+    parameters.norm = declare_scale(tape, name + ".norm.weight", {config.width()}, 0);
+  }
   return parameters;
 }
 
@@ -122,6 +127,25 @@ class Mamba2 {
     return y;
   }
 
+  // The gated output without a norm. Its backward allocates as that of record_norm does.
+  Value record_gate(OperatorTape& tape) const {
+    const Value y = tape.value(ValueKind::kNormOutput, name_ + ".gate", tape.shape(output_));
+    Operator step;
+    step.inputs = {output_, projection_};
+    step.outputs = {y};
+    step.needs = {output_, projection_};
+    step.forward = [=, self = *this](OperatorContext& run) {
+      const at::Tensor gate = at::silu(self.gate(run.get(self.projection_)));
+      run.set(y, at::mul(run.get(self.output_), gate));
+    };
+    step.backward = [=, self = *this](OperatorContext& run) { self.gate_backward(run, y); };
+    step.memory = [self = *this](const MicroBatchShape& /*size*/, const RecomputePolicy&) {
+      return self.gate_memory();
+    };
+    tape.record(std::move(step));
+    return y;
+  }
+
  private:
   ValueShape conv_shape() const { return {whole_.num_rows, config_.conv_channels(), whole_.dtype}; }
   ProductNormOptions norm_options() const { return {config_.norm_epsilon, config_.norm_groups}; }
@@ -186,6 +210,16 @@ class Mamba2 {
     if (recomputes) run.set(y, again);
   }
 
+  void gate_backward(OperatorContext& run, Value y) const {
+    const at::Tensor grad = run.gradient(y);
+    const at::Tensor mixed = run.get(output_);
+    const at::Tensor rows = run.get(projection_);
+    const at::Tensor whole = at::empty_like(rows);
+    gate(whole).copy_(at::silu_backward(at::mul(grad, mixed), gate(rows)));
+    run.set_gradient(output_, at::mul(grad, at::silu(gate(rows))));
+    run.set_gradient(projection_, whole);
+  }
+
   BackwardMemory model_memory(const ValueShape& output, const MicroBatchShape& size,
                               const RecomputePolicy& policy) const {
     const std::int64_t mixed = conv_shape().bytes();
@@ -224,6 +258,15 @@ class Mamba2 {
              {"gated norm again", again ? output.bytes() : 0}}};
   }
 
+  BackwardMemory gate_memory() const {
+    constexpr std::int64_t kProducts = 2;  // of the gradient, and its product with silu's slope
+    const std::int64_t bytes = ValueShape{whole_.num_rows, config_.width(), whole_.dtype}.bytes();
+    return {"gate backward",
+            {{"gradients of the gated output", 2 * bytes},
+             {"gradient of the state space model's projection", whole_.bytes()},
+             {"gate's products", kProducts * bytes, true}}};
+  }
+
   std::string name_;
   Mamba2Config config_;
   Mamba2Parameters parameters_;
@@ -240,7 +283,7 @@ Value mamba2(OperatorTape& tape, const std::string& name, Value projection,
   Mamba2 mixer(tape, name, projection, options);
   mixer.record_convolution(tape);
   mixer.record_model(tape);
-  return mixer.record_norm(tape);
+  return options.config.has_norm ? mixer.record_norm(tape) : mixer.record_gate(tape);
 }
 
 }  // namespace packtrain

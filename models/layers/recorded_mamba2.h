@@ -1,6 +1,7 @@
 // The mixer of a layer with Mamba-2's state space model (ops/mamba2/ssd.h), recorded on the block's
 // tape (recorded_operators.h). Its rows are convolved along their sequence. The state space model
-// runs over each sequence from an empty state. Its output times silu of the gate is normed.
+// runs over each sequence from an empty state. Its output times silu of the gate is normed, unless
+// the config has no norm.
 #pragma once
 
 #include <string>

@@ -16,6 +16,7 @@ RoutingOptions routing_options(const ExpertsConfig& config) {
           .num_groups = config.num_groups,
           .groups_per_row = config.groups_per_token,
           .weight_multiplier = config.weight_multiplier,
+          .sum_epsilon = config.sum_epsilon,
           .mixer_epsilon = config.mixer_epsilon};
 }
 

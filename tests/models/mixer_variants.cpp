@@ -91,6 +91,57 @@ DecoderConfig state_space_model_last() {
   return config;
 }
 
+// A branch in each layer: experts, a state space model, attention, and a dense MLP with biases.
+DecoderConfig one_branch_a_layer() {
+  DecoderConfig config = mixers_without_biases();
+  config.num_layers = 4;
+  config.mlp_bias = true;
+  config.activation = {ActivationKind::kSquaredRelu, /*gated=*/false};
+  config.layers = {{.experts = true, .no_mixer = true},
+                   {.mamba2 = true, .no_mlp = true},
+                   {.no_rotary = true, .no_mlp = true},
+                   {.no_mixer = true}};
+  config.mamba2 = {.num_heads = 2, .head_dim = 16, .state_dim = 8};
+  config.experts = {.num_experts = 5,
+                    .experts_per_token = 2,
+                    .intermediate_size = 24,
+                    .normalize_weights = true,
+                    .shared_intermediate_size = 16,
+                    .shared_bias = true,
+                    .router = RouterKind::kSigmoid,
+                    .choice_bias = true,
+                    .sum_epsilon = 1e-6};
+  return config;
+}
+
+// The head reads the output of a layer without an MLP.
+DecoderConfig mixer_without_mlp_last() {
+  DecoderConfig config = mixers_without_biases();
+  config.layers = {{.no_mixer = true}, {.no_mlp = true}};
+  return config;
+}
+
+// Attention and a state space model without a norm on the same rows, with factors of all parts.
+DecoderConfig parallel_mixers() {
+  DecoderConfig config = mixers_without_biases();
+  config.layers = {{.parallel_mamba2 = true}, {.parallel_mamba2 = true}};
+  config.mamba2 = {.num_heads = 6,
+                   .head_dim = 16,
+                   .num_groups = 2,
+                   .state_dim = 16,
+                   .conv_width = 3,
+                   .has_norm = false};
+  config.multipliers = {.attention_input = 1.2,
+                        .key = 0.7,
+                        .attention_output = 0.8,
+                        .mamba2_input = 1.1,
+                        .mamba2_parts = {0.7, 1.1, 0.6, 1.4, 0.9},
+                        .mamba2_output = 0.6,
+                        .mlp_gate = 0.9,
+                        .mlp_output = 0.5};
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> mixer_variants() {
@@ -99,7 +150,10 @@ std::vector<Variant> mixer_variants() {
           {"a short convolution", short_convolution()},
           {"a short convolution in the last layer", short_convolution_last()},
           {"a state space model", state_space_model()},
-          {"a state space model in the last layer", state_space_model_last()}};
+          {"a state space model in the last layer", state_space_model_last()},
+          {"one branch a layer", one_branch_a_layer()},
+          {"a mixer without an MLP in the last layer", mixer_without_mlp_last()},
+          {"parallel mixers with factors", parallel_mixers()}};
 }
 
 }  // namespace packtrain

@@ -29,6 +29,7 @@ struct RoutingOptions {
   std::int64_t num_groups = 1;  // kSoftmax, kSigmoid, as the next two: ExpertsConfig has them
   std::int64_t groups_per_row = 1;
   double weight_multiplier = 1.0;
+  double sum_epsilon = 1e-20;   // kSigmoid with normalize
   double mixer_epsilon = 0.01;  // kSparseMixer
 
   bool reads_probabilities() const {

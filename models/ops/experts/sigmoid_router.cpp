@@ -12,7 +12,6 @@
 namespace packtrain {
 namespace {
 
-constexpr double kSmallestSum = 1e-20;
 constexpr std::int64_t kBestOfGroup = 2;  // the scores that a group's score adds
 
 }  // namespace
@@ -30,7 +29,7 @@ Routing choose_by_sigmoid(const at::Tensor& logits, const Parameter* choice_bias
   routing.experts = chosen.to(at::kInt).contiguous();
   routing.weights = at::gather(routing.probabilities, 1, chosen);
   if (options.normalize) {
-    routing.weights.div_(routing.weights.sum(1, /*keepdim=*/true).add_(kSmallestSum));
+    routing.weights.div_(routing.weights.sum(1, /*keepdim=*/true).add_(options.sum_epsilon));
   }
   routing.weights.mul_(options.weight_multiplier);
   return routing;
@@ -42,7 +41,7 @@ at::Tensor sigmoid_routing_backward(const at::Tensor& grad_weights, const Routin
   const at::Tensor scores = at::gather(routing.probabilities, 1, chosen);
   at::Tensor grad = at::mul(grad_weights, options.weight_multiplier);
   if (options.normalize) {
-    const at::Tensor sum = scores.sum(1, /*keepdim=*/true).add_(kSmallestSum);
+    const at::Tensor sum = scores.sum(1, /*keepdim=*/true).add_(options.sum_epsilon);
     const at::Tensor mean = at::mul(grad, scores).sum(1, /*keepdim=*/true).div_(sum);
     grad = at::sub(grad, mean).div_(sum);
   }

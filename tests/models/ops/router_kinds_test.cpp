@@ -89,7 +89,7 @@ Reference sigmoid_reference(const at::Tensor& logits, const at::Tensor& choice_b
   const at::Tensor scores = at::sigmoid(leaf);
   const at::Tensor experts = choices_of_sigmoid(scores.detach() + choice_bias, options);
   at::Tensor weights = at::gather(scores, 1, experts);
-  if (options.normalize) weights = weights / weights.sum(1, true);
+  if (options.normalize) weights = weights / (weights.sum(1, true) + options.sum_epsilon);
   return {leaf, experts, weights * options.weight_multiplier};
 }
 
@@ -180,6 +180,13 @@ TEST_P(RouterKinds, ASigmoidRouterIsItsFormula) {
     options.num_groups = options.groups_per_row = 3;
     expect_sigmoid(GetParam(), 9, options);
   }
+}
+
+TEST_P(RouterKinds, ASigmoidRouterAddsItsEpsilonToTheSum) {
+  RoutingOptions options{.normalize = true, .kind = RouterKind::kSigmoid};
+  options.experts_per_row = 2;
+  options.sum_epsilon = 0.5;
+  expect_sigmoid(GetParam(), 7, options);
 }
 
 TEST_P(RouterKinds, TheBiasOfAChoiceDoesNotChangeTheWeights) {
