@@ -33,6 +33,7 @@
 #include "models/families/granitemoehybrid.h"
 #include "models/families/granitemoeshared.h"
 #include "models/families/lfm2.h"
+#include "models/families/lfm2_moe.h"
 #include "models/families/llama.h"
 #include "models/families/minimax_m2.h"
 #include "models/families/ministral3.h"
@@ -150,6 +151,7 @@ std::span<const Family> families() {
       granitemoehybrid_family(),
       granitemoeshared_family(),
       lfm2_family(),
+      lfm2_moe_family(),
       llama_family(),
       minimax_m2_family(),
       ministral3_family(),

@@ -39,8 +39,8 @@ std::vector<std::string> layer_types_of_lfm2(ConfigReader& reader, const Decoder
   return types;
 }
 
-void read_layers_of_lfm2(ConfigReader& reader, DecoderConfig& config) {
-  const std::vector<std::string> types = layer_types_of_lfm2(reader, config);
+void read_layers_of_lfm2(ConfigReader& reader, DecoderConfig& config,
+                         const std::vector<std::string>& types) {
   if (std::ssize(types) != config.num_layers) {
     reader.fail("layer_types", "has " + std::to_string(types.size()) + " layers, want " +
                                    std::to_string(config.num_layers) + " (num_hidden_layers)");
@@ -64,13 +64,7 @@ void read_unused_keys_of_lfm2(ConfigReader& reader) {
   reader.require("use_pos_enc", true);
 }
 
-DecoderConfig parse_lfm2(const nlohmann::json& json) {
-  ConfigReader reader(json);
-  DecoderConfig config;
-  config.family = "lfm2";
-  reader.integer("num_key_value_heads");
-  config.intermediate_size = read_mlp_width(reader);
-  if (config.intermediate_size == 0) reader.fail("intermediate_size", "leaves an MLP of width 0");
+void read_sizes_of_lfm2(ConfigReader& reader, DecoderConfig& config) {
   read_llama_layout(reader, config,
                     {.max_positions = 128000,
                      .epsilon = 1e-5,
@@ -84,28 +78,27 @@ DecoderConfig parse_lfm2(const nlohmann::json& json) {
     reader.reject("hidden_act", "is \"" + std::string(activation_name(config.activation.kind)) +
                                     "\", but the MLP of LFM2 has silu");
   }
-  read_layers_of_lfm2(reader, config);
+}
+
+DecoderConfig parse_lfm2(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "lfm2";
+  reader.integer("num_key_value_heads");
+  config.intermediate_size = read_mlp_width(reader);
+  if (config.intermediate_size == 0) reader.fail("intermediate_size", "leaves an MLP of width 0");
+  read_sizes_of_lfm2(reader, config);
+  read_layers_of_lfm2(reader, config, layer_types_of_lfm2(reader, config));
   read_unused_keys_of_lfm2(reader);
   reader.finish(other_names(config));
   return config;
 }
 
 nlohmann::json write_lfm2(const DecoderConfig& config) {
-  nlohmann::json json = write_llama_layout(config);
+  nlohmann::json json = write_lfm2_layout(config);
   json["architectures"] = {"Lfm2ForCausalLM"};
   json["model_type"] = "lfm2";
-  json.erase("rms_norm_eps");
-  json.erase("hidden_act");
-  json["norm_eps"] = config.norm.epsilon;
-  json["tie_embedding"] = config.tied_embeddings;
   json["block_auto_adjust_ff_dim"] = false;  // the width is the adjusted one
-  json["conv_L_cache"] = config.short_conv.width;
-  json["conv_bias"] = config.short_conv.bias;
-  json["layer_types"] = nlohmann::json::array();
-  for (const LayerPattern& layer : config.layers) {
-    json["layer_types"].push_back(layer.short_conv ? kConvType : kFullType);
-  }
-  json["pad_token_id"] = nullptr;  // the family's default may be outside of the vocabulary
   return json;
 }
 
@@ -142,6 +135,34 @@ void add_mlp_of_lfm2(WeightMap& map, const DecoderConfig& config, const std::str
 }
 
 std::vector<WeightPiece> weights_of_lfm2(const DecoderConfig& config) {
+  return lfm2_layout_weights(config, {});
+}
+
+}  // namespace
+
+void read_lfm2_layout(ConfigReader& reader, DecoderConfig& config) {
+  read_sizes_of_lfm2(reader, config);
+  read_layers_of_lfm2(reader, config, reader.texts("layer_types"));
+}
+
+nlohmann::json write_lfm2_layout(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json.erase("rms_norm_eps");
+  json.erase("hidden_act");
+  json["norm_eps"] = config.norm.epsilon;
+  json["tie_embedding"] = config.tied_embeddings;
+  json["conv_L_cache"] = config.short_conv.width;
+  json["conv_bias"] = config.short_conv.bias;
+  json["layer_types"] = nlohmann::json::array();
+  for (const LayerPattern& layer : config.layers) {
+    json["layer_types"].push_back(layer.short_conv ? kConvType : kFullType);
+  }
+  json["pad_token_id"] = nullptr;  // the family's default may be outside of the vocabulary
+  return json;
+}
+
+std::vector<WeightPiece> lfm2_layout_weights(const DecoderConfig& config,
+                                             const AddPart& add_experts) {
   WeightMap map;
   const std::int64_t hidden = config.hidden_size;
   map.linear("embed", "model.embed_tokens", config.vocab_size, hidden, false);
@@ -155,14 +176,16 @@ std::vector<WeightPiece> weights_of_lfm2(const DecoderConfig& config) {
       add_attention_of_lfm2(map, config, ours + "attention.", theirs + "self_attn.");
     }
     map.norm(ours + "mlp_norm", theirs + "ffn_norm", hidden);
-    add_mlp_of_lfm2(map, config, ours + "mlp.", theirs + "feed_forward.");
+    if (config.layer(layer).experts) {
+      add_experts(map, layer);
+    } else {
+      add_mlp_of_lfm2(map, config, ours + "mlp.", theirs + "feed_forward.");
+    }
   }
   map.norm("final_norm", "model.embedding_norm", hidden);
   if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
   return map.take();
 }
-
-}  // namespace
 
 Family lfm2_family() {
   return {"lfm2", parse_lfm2, weights_of_lfm2, write_lfm2};

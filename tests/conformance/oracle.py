@@ -111,6 +111,8 @@ def routing_margin(model, sequences):
     def look(module, inputs, outputs):
         nonlocal margin
         scores = router_scores(outputs)
+        if getattr(module, "use_expert_bias", False):  # LFM2-MoE's, which is an argument
+            scores = scores.sigmoid() + inputs[1]
         if hasattr(module, "e_score_correction_bias"):
             margins = margins_of_groups(module, scores)
         elif hasattr(module, "input_jitter_noise"):

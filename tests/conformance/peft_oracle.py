@@ -9,15 +9,21 @@ from transformers.pytorch_utils import Conv1D
 
 # Linear layers of transformers that choose experts or scale their sum: no adapter targets them here.
 ROUTERS = ["router", "router.layer", "shared_expert_gate", "gate"]
-EMBEDDINGS = ("embed_tokens", "embed_in", "word_embeddings", "wte")
+MIXED = ("mixer.q_proj", "mixer.k_proj", "mixer.v_proj", "mixer.o_proj")
+EMBEDDINGS = ("embed_tokens", "embed_in", "embeddings", "word_embeddings", "wte")
+
+
+# Types whose out_proj PEFT refuses, because kernels of Mamba-2 read its weight.
+WITHOUT_OUT_PROJ = ("falcon_h1", "nemotron_h")
 
 
 def linear_paths(model):
-    """The linear layers of attention and MLP."""
+    """The linear layers of attention and MLP that PEFT adapts."""
     head = model.get_output_embeddings()
+    left_out = [*ROUTERS, "out_proj"] if model.config.model_type in WITHOUT_OUT_PROJ else ROUTERS
     return [path for path, module in model.named_modules()
             if isinstance(module, (torch.nn.Linear, Conv1D)) and module is not head
-            and not any(path.endswith(f".{name}") for name in ROUTERS)]
+            and not any(path.endswith(f".{name}") for name in left_out)]
 
 
 def last_names(paths):
@@ -25,9 +31,9 @@ def last_names(paths):
 
 
 def attention_names(model, layer=""):
-    """Those of layers with any mixer, or of one layer."""
+    """Those of layers with any mixer, or of one layer. All branches of Nemotron-H are called mixer."""
     return last_names(path for path in linear_paths(model)
-                      if ("attn" in path or "attention" in path) and f".{layer}" in path)
+                      if ("attn" in path or "attention" in path or path.endswith(MIXED)) and f".{layer}" in path)
 
 
 def embedding_name(model):
@@ -43,7 +49,7 @@ def has_stacked_experts(model):
 
 def all_linear(model):
     """With all-linear peft trains stacked experts too."""
-    if has_stacked_experts(model):
+    if has_stacked_experts(model) or model.config.model_type in WITHOUT_OUT_PROJ:
         return {"r": 4, "lora_alpha": 7, "target_modules": last_names(linear_paths(model))}
     return {"r": 4, "lora_alpha": 7, "target_modules": "all-linear", "exclude_modules": ROUTERS}
 
@@ -53,12 +59,17 @@ def router_too(model):
 
 
 def expert_paths(model):
-    return [path for path, _ in model.named_parameters() if path.endswith((".gate_up_proj", ".down_proj"))]
+    return [path for path, _ in model.named_parameters() if path.endswith((".gate_up_proj", ".up_proj", ".down_proj"))]
+
+
+def first_of_experts(model):
+    """The name of their first projection, which experts without a gate have under another name."""
+    return expert_paths(model)[0].split(".experts.")[-1]
 
 
 def experts(model):
     return {"r": 3, "lora_alpha": 7, "target_modules": attention_names(model)[:1],
-            "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]}
+            "target_parameters": [f"experts.{first_of_experts(model)}", "experts.down_proj"]}
 
 
 def one_projection_of_experts(model):
@@ -70,7 +81,7 @@ def experts_in_some_layers(model):
     """PEFT applies layers_to_transform to modules alone."""
     first, *_, last = expert_paths(model)
     return {"r": 4, "lora_alpha": 8, "target_modules": attention_names(model)[-1:], "layers_to_transform": [1],
-            "target_parameters": [first, last], "rank_pattern": {"experts.gate_up_proj": 2},
+            "target_parameters": [first, last], "rank_pattern": {f"experts.{first_of_experts(model)}": 2},
             "alpha_pattern": {f"^{last}": 0.7}}
 
 
@@ -92,7 +103,7 @@ def one_name_in_some_layers(model):
 
 def expression(model):
     name = attention_names(model)[0]
-    return {"r": 2, "lora_alpha": 4, "target_modules": rf".*\.[0-2]\..*(attn|attention)\.{name}"}
+    return {"r": 2, "lora_alpha": 4, "target_modules": rf".*\.[0-2]\..*(attn|attention|mixer)\.{name}"}
 
 
 def patterns(model):
@@ -138,8 +149,8 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-WITH_EXPERTS = ("deepseek_v3", "glm4_moe", "gpt_oss", "granitemoe", "minimax_m2", "mixtral", "phimoe", "qwen2_moe",
-                "qwen3_moe", "qwen3_next")
+WITH_EXPERTS = ("deepseek_v3", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2", "mixtral", "phimoe",
+                "qwen2_moe", "qwen3_moe", "qwen3_next")
 EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS
                    for make in (experts, one_projection_of_experts, experts_in_some_layers)]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]

@@ -75,13 +75,14 @@ TEST(AdapterWeights, HaveEachElementOfEachTensorOnceInAllFamilies) {
 TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
   LoraOptions options;
   options.rank = 2;
-  options.targets = {"experts.gate_up_proj", "experts.down_proj"};
   std::set<std::string> tested;
   for (const Family& family : families()) {
     for (const auto& sample : family_samples(family.model_type)) {
       const DecoderConfig base = parse_decoder_config(sample.dump());
       if (stacked_experts(base).empty()) continue;
       tested.insert(family.model_type);
+      options.targets = {base.activation.gated ? "experts.gate_up_proj" : "experts.up_proj",
+                         "experts.down_proj"};
       const auto pieces = adapter_weights(with_targets(base, options));
       for (const WeightPiece& piece : pieces) {
         std::set<std::int64_t> elements;
@@ -96,11 +97,11 @@ TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
       }
     }
   }
-  EXPECT_EQ(tested,
-            (std::set<std::string>{"deepseek_v2", "deepseek_v3", "dots1", "exaone_moe", "glm4_moe",
-                                   "glm4_moe_lite", "gpt_oss", "granitemoe", "granitemoehybrid",
-                                   "granitemoeshared", "minimax_m2", "mixtral", "olmoe", "phimoe",
-                                   "qwen2_moe", "qwen3_5_moe_text", "qwen3_moe", "qwen3_next"}));
+  EXPECT_EQ(tested, (std::set<std::string>{"deepseek_v2", "deepseek_v3", "dots1", "exaone_moe",
+                                           "glm4_moe", "glm4_moe_lite", "gpt_oss", "granitemoe",
+                                           "granitemoehybrid", "granitemoeshared", "lfm2_moe",
+                                           "minimax_m2", "mixtral", "olmoe", "phimoe", "qwen2_moe",
+                                           "qwen3_5_moe_text", "qwen3_moe", "qwen3_next"}));
 }
 
 TEST(AdapterWeights, OfExpertsAreNestedAsInPeft) {
