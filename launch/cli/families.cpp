@@ -54,6 +54,7 @@ constexpr std::array kPublished = {
     PublishedModels{"mistral", "Mistral 7B, NeMo and Small 24B"},
     PublishedModels{"mixtral", "Mixtral 8x7B and 8x22B"},
     PublishedModels{"nemotron", "Nemotron-3-8B, Minitron 4B and 8B"},
+    PublishedModels{"nemotron_h", "Nemotron-H 4B to 56B, Nemotron Nano 2, Nemotron 3 Nano 30B-A3B"},
     PublishedModels{"olmo", "OLMo 1B and 7B"},
     PublishedModels{"olmo2", "OLMo 2 1B, 7B, 13B and 32B"},
     PublishedModels{"olmo3", "OLMo 3 7B and 32B"},

@@ -64,29 +64,10 @@ nlohmann::json write_bamba(const DecoderConfig& config) {
   return json;
 }
 
-void rename_part(std::string& name, const std::string& part, const std::string& by) {
-  const std::size_t at = name.find(part);
-  if (at != std::string::npos) name.replace(at, part.size(), by);
-}
-
-std::vector<WeightPiece> weights_of_bamba(const DecoderConfig& config) {
-  AddLayerParts parts;
-  parts.mixer = [&](WeightMap& map, std::int64_t layer) {
-    add_mamba2(map, config, layer, "model.layers." + std::to_string(layer) + ".mamba.");
-  };
-  std::vector<WeightPiece> pieces = llama_layout_weights(config, parts);
-  for (WeightPiece& piece : pieces) {
-    rename_part(piece.hf_name, ".mlp.", ".feed_forward.");
-    rename_part(piece.hf_name, ".post_attention_layernorm.", ".pre_ff_layernorm.");
-    rename_part(piece.hf_name, "model.norm.", "model.final_layernorm.");
-  }
-  return pieces;
-}
-
 }  // namespace
 
 Family bamba_family() {
-  return {"bamba", parse_bamba, weights_of_bamba, write_bamba};
+  return {"bamba", parse_bamba, bamba_layout_weights, write_bamba};
 }
 
 }  // namespace packtrain

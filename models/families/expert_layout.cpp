@@ -54,7 +54,9 @@ void add_experts_apart(WeightMap& map, const DecoderConfig& config, std::int64_t
   map.linear(ours + "router", theirs + names.router, config.experts.num_experts, hidden, false);
   for (std::int64_t e = 0; e < config.experts.num_experts; ++e) {
     const std::string expert = theirs + names.experts + "." + std::to_string(e) + ".";
-    map.linear(ours + "experts.gate_up", expert + names.gate, inner, hidden, false);
+    if (config.activation.gated) {
+      map.linear(ours + "experts.gate_up", expert + names.gate, inner, hidden, false);
+    }
     map.linear(ours + "experts.gate_up", expert + names.up, inner, hidden, false);
     map.linear(ours + "experts.down", expert + names.down, hidden, inner, false);
   }
@@ -68,7 +70,7 @@ void add_experts_stacked(WeightMap& map, const DecoderConfig& config, std::int64
   const std::int64_t num_experts = config.experts.num_experts;
   map.linear(ours + "router", theirs + names.router, num_experts, hidden, false);
   map.whole(ours + "experts.gate_up.weight", theirs + names.gate_up,
-            {num_experts, 2 * inner, hidden});
+            {num_experts, config.activation.gated ? 2 * inner : inner, hidden});
   map.whole(ours + "experts.down.weight", theirs + names.down, {num_experts, hidden, inner});
 }
 
@@ -77,9 +79,12 @@ void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t
   const auto [ours, theirs] = prefixes_of(layer);
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.experts.shared_intermediate_size;
-  map.linear(ours + "shared.gate_up", theirs + name + ".gate_proj", inner, hidden, false);
-  map.linear(ours + "shared.gate_up", theirs + name + ".up_proj", inner, hidden, false);
-  map.linear(ours + "shared.down", theirs + name + ".down_proj", hidden, inner, false);
+  const bool gated = config.activation.gated;
+  const bool bias = config.experts.shared_bias;
+  const std::string up = gated ? "shared.gate_up" : "shared.up";
+  if (gated) map.linear(ours + up, theirs + name + ".gate_proj", inner, hidden, bias);
+  map.linear(ours + up, theirs + name + ".up_proj", inner, hidden, bias);
+  map.linear(ours + "shared.down", theirs + name + ".down_proj", hidden, inner, bias);
 }
 
 }  // namespace packtrain

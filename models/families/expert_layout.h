@@ -26,7 +26,8 @@ void read_auxiliary_loss(ConfigReader& reader, DecoderConfig& config, double fal
 void write_auxiliary_loss(const DecoderConfig& config, nlohmann::json& json);
 
 // Names inside a layer, without "model.layers.N.". Separate experts have experts.E.gate.weight and
-// so on. Stacked experts have one `gate_up` [E, 2 I, H] and one `down` [E, H, I].
+// so on. Stacked experts have one `gate_up` [E, 2 I, H] and one `down` [E, H, I]. An activation
+// that is not gated has no `gate`, and `gate_up` [E, I, H].
 struct ExpertNames {
   std::string router;
   std::string experts;  // separate
@@ -45,7 +46,8 @@ struct StackedExpertNames {
 void add_experts_stacked(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
                          const StackedExpertNames& names);
 
-// The shared expert NAME.{gate_proj,up_proj,down_proj} of a layer with experts.
+// The shared expert NAME.{gate_proj,up_proj,down_proj} of a layer with experts. Without a gate it
+// has no gate_proj.
 void add_shared_expert(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
                        const std::string& name);
 

@@ -40,6 +40,7 @@
 #include "models/families/mistral.h"
 #include "models/families/mixtral.h"
 #include "models/families/nemotron.h"
+#include "models/families/nemotron_h.h"
 #include "models/families/olmo.h"
 #include "models/families/olmo2.h"
 #include "models/families/olmo3.h"
@@ -158,6 +159,7 @@ std::span<const Family> families() {
       mistral_family(),
       mixtral_family(),
       nemotron_family(),
+      nemotron_h_family(),
       olmo_family(),
       olmo2_family(),
       olmo3_family(),

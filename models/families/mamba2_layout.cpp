@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/families/activation_config.h"
+#include "models/families/llama_layout.h"
 
 namespace packtrain {
 namespace {
@@ -24,21 +25,28 @@ bool is_attention_type(std::string_view type) {
   return type == "attention" || type == "full_attention";
 }
 
-// hidden_size times mamba_expand, over the heads, where mamba_d_head is "auto" or not set.
+void rename_part(std::string& name, const std::string& part, const std::string& by) {
+  const std::size_t at = name.find(part);
+  if (at != std::string::npos) name.replace(at, part.size(), by);
+}
+
+// The width of all heads over the heads, where mamba_d_head is "auto" or not set.
 std::int64_t read_mamba_head_dim(ConfigReader& reader, const DecoderConfig& config,
-                                 const nlohmann::json& json) {
+                                 const nlohmann::json& json, const Mamba2Defaults& defaults) {
   const std::int64_t heads = config.mamba2.num_heads;
-  const std::int64_t width = reader.integer("mamba_expand", 2) * config.hidden_size;
+  const std::int64_t expanded = reader.integer("mamba_expand", 2) * config.hidden_size;
+  const std::int64_t width = defaults.width > 0 ? defaults.width : expanded;
+  const std::string source = defaults.width_key;
   if (width % heads != 0) {
     reader.fail("mamba_n_heads", "is " + std::to_string(heads) + ", want a divisor of " +
-                                     std::to_string(width) + " (mamba_expand times hidden_size)");
+                                     std::to_string(width) + " (" + source + ")");
   }
   const bool is_set = reader.has("mamba_d_head") && json["mamba_d_head"] != "auto";
   const std::int64_t dim = is_set ? reader.integer("mamba_d_head") : width / heads;
   if (dim * heads != width) {
     reader.fail("mamba_d_head", "is " + std::to_string(dim) + ", want " +
-                                    std::to_string(width / heads) +
-                                    " (mamba_expand times hidden_size, over mamba_n_heads)");
+                                    std::to_string(width / heads) + " (" + source +
+                                    ", over mamba_n_heads)");
   }
   return dim;
 }
@@ -66,22 +74,24 @@ void read_mamba2(ConfigReader& reader, DecoderConfig& config, const nlohmann::js
   mamba.num_heads = reader.integer("mamba_n_heads", defaults.num_heads);
   mamba.num_groups = reader.integer("mamba_n_groups", defaults.num_groups);
   mamba.state_dim = reader.integer("mamba_d_state", defaults.state_dim);
-  mamba.head_dim = read_mamba_head_dim(reader, config, json);
+  mamba.head_dim = read_mamba_head_dim(reader, config, json, defaults);
   mamba.conv_width = reader.integer("mamba_d_conv", 4);
   mamba.conv_bias = reader.boolean("mamba_conv_bias", true);
   mamba.projection_bias = reader.boolean("mamba_proj_bias", false);
   mamba.norm_epsilon = config.norm.epsilon;
   read_step_limit(reader, mamba, json);
   reader.ignore({"mamba_chunk_size", "time_step_min", "time_step_max", "time_step_floor"});
-  if (mamba.num_heads % mamba.num_groups != 0) {
-    reader.fail("mamba_n_groups", "is " + std::to_string(mamba.num_groups) +
-                                      ", want a divisor of the " + std::to_string(mamba.num_heads) +
-                                      " heads (mamba_n_heads)");
-  }
+  check_mamba2_groups(reader, mamba, "mamba_n_groups");
   if (config.activation.kind != ActivationKind::kSilu) {
     reader.reject("hidden_act", "is \"" + std::string(activation_name(config.activation.kind)) +
                                     "\", but the convolution of Mamba-2 has silu");
   }
+}
+
+void check_mamba2_groups(ConfigReader& reader, const Mamba2Config& mamba, const char* key) {
+  if (mamba.num_heads % mamba.num_groups == 0) return;
+  reader.fail(key, "is " + std::to_string(mamba.num_groups) + ", want a divisor of the " +
+                       std::to_string(mamba.num_heads) + " heads of Mamba-2");
 }
 
 void write_mamba2(const DecoderConfig& config, nlohmann::json& json) {
@@ -137,9 +147,23 @@ void add_mamba2(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
   map.whole(ours + "A_log", theirs + "A_log", {mamba.num_heads});
   map.whole(ours + "D", theirs + "D", {mamba.num_heads});
   map.whole(ours + "dt_bias", theirs + "dt_bias", {mamba.num_heads});
-  map.norm(ours + "norm", theirs + "norm", mamba.width());
+  if (mamba.has_norm) map.norm(ours + "norm", theirs + "norm", mamba.width());
   map.linear(ours + "output", theirs + "out_proj", config.hidden_size, mamba.width(),
              mamba.projection_bias);
+}
+
+std::vector<WeightPiece> bamba_layout_weights(const DecoderConfig& config) {
+  AddLayerParts parts;
+  parts.mixer = [&](WeightMap& map, std::int64_t layer) {
+    add_mamba2(map, config, layer, "model.layers." + std::to_string(layer) + ".mamba.");
+  };
+  std::vector<WeightPiece> pieces = llama_layout_weights(config, parts);
+  for (WeightPiece& piece : pieces) {
+    rename_part(piece.hf_name, ".mlp.", ".feed_forward.");
+    rename_part(piece.hf_name, ".post_attention_layernorm.", ".pre_ff_layernorm.");
+    rename_part(piece.hf_name, "model.norm.", "model.final_layernorm.");
+  }
+  return pieces;
 }
 
 }  // namespace packtrain

@@ -27,6 +27,7 @@ std::vector<std::vector<WeightPiece>> layouts_of(const DecoderConfig& config) {
 bool is_in_module(const WeightPiece& piece) {
   return piece.coding == WeightCoding::kPlain && piece.hf_shape.size() == 3 &&
          (piece.hf_name.ends_with(".experts.gate_up_proj") ||
+          piece.hf_name.ends_with(".experts.up_proj") ||
           piece.hf_name.ends_with(".experts.down_proj"));
 }
 
