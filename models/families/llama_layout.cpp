@@ -118,6 +118,7 @@ void add_layer_of_llama_layout(WeightMap& list, const DecoderConfig& config, std
   } else {
     add_attention(list, config, ours + "attention.", hf + "self_attn.");
   }
+  if (config.layer(layer).parallel_mamba2) add.mixer(list, layer);
   add_norm(list, after, config, ours + "attention_post_norm", hf + "post_attention_layernorm");
   add_norm(list, before && !config.has_shared_norm(), config, ours + "mlp_norm",
            hf + (after ? "pre_feedforward_layernorm" : "post_attention_layernorm"));

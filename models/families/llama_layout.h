@@ -41,7 +41,8 @@ void check_layout(ConfigReader& reader, const DecoderConfig& config);
 // Includes biases and norms that the config has. With norm_after, the norms after branches are
 // post_attention_layernorm and post_feedforward_layernorm, and that before the MLP is
 // pre_feedforward_layernorm. `add` maps the tensors of what some layers have instead: experts
-// instead of an MLP, another mixer instead of attention, an MLP with other names.
+// instead of an MLP, another mixer instead of attention, an MLP with other names. A mixer may be
+// parallel to attention.
 using AddPart = std::function<void(WeightMap& map, std::int64_t layer)>;
 struct AddLayerParts {
   AddPart experts = {};

@@ -15,6 +15,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "configs" / "families"
 FILES = sorted(FOLDER.glob("*.yaml"))
 PUBLISHED = {  # parameters, as the models' pages say
+    "falcon-h1-0.5b": 521_411_104,
     "gemma-3-1b": 999_885_952,
     "gemma-7b": 8_537_680_896,
     "granite-8b-code": 8_054_910_976,
