@@ -150,8 +150,7 @@ ADAPTERS = {make.__name__: make for make in (
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
 WITH_EXPERTS = ("deepseek_v3", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2", "mixtral", "nemotron_h",
-                "phimoe")
-                "qwen2_moe", "qwen3_moe", "qwen3_next")
+                "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
 EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS
                    for make in (experts, one_projection_of_experts, experts_in_some_layers)]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
