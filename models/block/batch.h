@@ -14,6 +14,7 @@
 
 namespace packtrain {
 
+struct DeviceBatch;
 struct AttentionLayout;    // models/ops/attention/cudnn/layout.h
 struct DeltaRuleTables;    // models/ops/delta_rule/device_table_cuda.h
 struct ExpandedKeys;       // models/ops/attention/expanded_keys.h
@@ -26,6 +27,9 @@ struct BatchState {
   std::shared_ptr<const AttentionLayout> attention_layout;
   // Copies of keys for segments with prefixes. The attention of the first layer fills this.
   std::shared_ptr<const ExpandedKeys> expanded_keys;
+  // The chunks of the segments, by size (models/ops/attention/chunks.h). The first layer with
+  // chunks fills this.
+  std::map<std::int64_t, std::shared_ptr<DeviceBatch>> chunks;
   // Divisions of the sequences between kernels. The attention of each shape fills its own.
   std::shared_ptr<ShortDivisions> short_divisions;
   // Chunks of the sequences on a GPU. The delta rule of each shape fills its own.
@@ -40,6 +44,7 @@ struct BatchState {
   void forget_boundaries() {
     attention_layout.reset();
     expanded_keys.reset();
+    chunks.clear();
     short_divisions.reset();
     delta_rule_tables.reset();
     token_frequencies.clear();

@@ -38,6 +38,22 @@ TEST(AttentionSpan, HasTheMeanOfSeveralWindows) {
   EXPECT_EQ(attention_span({}), AttentionSpan{});
 }
 
+// A chunk's first token is half a pair with itself, as any.
+TEST(AttentionSpan, CountsThePairsOfChunks) {
+  const AttentionPattern full;
+  const AttentionPattern chunks{.chunk = 6};
+  const AttentionSpan some = attention_span(std::vector{chunks, full, chunks, chunks});
+  EXPECT_EQ(some, (AttentionSpan{.chunked_share = 0.75, .chunk = 6}));
+  const AttentionSpan mixed = attention_span(std::vector{chunks, {.window = 4}});
+  for (std::int64_t length = 0; length < 20; ++length) {
+    const auto tokens = static_cast<double>(length);
+    const auto in_chunks = static_cast<double>(2 * chunks.pairs(length) - length);
+    const double in_window = squares_of({.window = 4}, length);
+    EXPECT_DOUBLE_EQ(some.squares(tokens), 0.25 * tokens * tokens + 0.75 * in_chunks) << length;
+    EXPECT_DOUBLE_EQ(mixed.squares(tokens), 0.5 * in_chunks + 0.5 * in_window) << length;
+  }
+}
+
 TEST(AttentionSpan, IsPartOfAnExamplesCost) {
   const CostModel cost{.linear = 2.0, .quadratic = 0.5, .span = {1, 4}};
   EXPECT_DOUBLE_EQ(cost.of_example(4), 2 * 4 + 0.5 * 16);

@@ -39,6 +39,10 @@ Json to_json(const PlanEntry& entry) {
                  {"windowed_share", cost.span.windowed_share},
                  {"window", cost.span.window}}},
                {"speeds", entry.layout.speeds}};
+  if (cost.span.chunked_share > 0) {
+    json["cost"]["chunked_share"] = cost.span.chunked_share;
+    json["cost"]["chunk"] = cost.span.chunk;
+  }
   if (entry.shard_size > 0) json["shard_size"] = entry.shard_size;
   if (entry.accumulate == Accumulate::kLocal) json["accumulate"] = kLocal;
   if (entry.fitted) {
@@ -85,9 +89,11 @@ PlanEntry entry_from(const Json& json) {
   json.at("cost").at("linear").get_to(layout.cost.linear);
   json.at("cost").at("quadratic").get_to(layout.cost.quadratic);
   json.at("cost").at("constant").get_to(layout.cost.constant);
-  // Files from versions without windows have neither.
+  // Files from versions without windows have neither. Models without chunks have no chunk.
   layout.cost.span.windowed_share = json.at("cost").value("windowed_share", 0.0);
   layout.cost.span.window = json.at("cost").value("window", 0.0);
+  layout.cost.span.chunked_share = json.at("cost").value("chunked_share", 0.0);
+  layout.cost.span.chunk = json.at("cost").value("chunk", 0.0);
   json.at("speeds").get_to(layout.speeds);
   require(layout.from_step >= 0 && entry.num_ranks >= 1 && layout.max_tokens_per_micro_batch >= 1 &&
               (entry.lowered_from == 0 || entry.lowered_from > layout.max_tokens_per_micro_batch),

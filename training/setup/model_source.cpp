@@ -35,15 +35,18 @@
 namespace packtrain {
 namespace {
 
+std::string reach_of(const AttentionPattern& pattern) {
+  if (pattern.chunk > 0) return fmt::format(" in chunks of {} tokens", pattern.chunk);
+  return pattern.is_full() ? "" : fmt::format(" within {} tokens", pattern.window);
+}
+
 // Logs the attention backend of each kind of layer.
 void log_attention(const DecoderConfig& decoder, Precision compute, const Device& device) {
   for (const AttentionShape& shape : distinct_attentions(decoder)) {
     const AttentionBackend backend =
         choose_attention_backend(shape, tensor_device(device), scalar_type(compute));
     const bool is_slow = backend == AttentionBackend::kPlain && device.kind() == DeviceKind::kCuda;
-    log_info("attention{}: {}{}",
-             shape.pattern.is_full() ? "" : fmt::format(" within {} tokens", shape.pattern.window),
-             attention_backend_name(backend),
+    log_info("attention{}: {}{}", reach_of(shape.pattern), attention_backend_name(backend),
              is_slow ? ", some rows of scores at a time: slow" : "");
   }
 }

@@ -201,6 +201,7 @@ class WeightsCheck {
   }
 
   std::string layers() const {
+    if (pattern_.chunk > 0) return fmt::format("layers with chunks of {}, ", pattern_.chunk);
     return pattern_.is_full() ? "" : fmt::format("layers with a window of {}, ", pattern_.window);
   }
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "models/ops/attention/backends.h"
+#include "models/ops/attention/chunks.h"
 #include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/flash.h"
 #include "models/ops/attention/per_sequence.h"
@@ -72,6 +73,10 @@ void add_sinks(AttentionBackend backend, const AttentionOutput& output, const At
 AttentionOutput attention_forward(const at::Tensor& qkv, const AttentionShape& shape,
                                   DeviceBatch& batch, const Parameter* sinks,
                                   const OperatorOptions& options) {
+  if (shape.pattern.chunk > 0) {
+    return attention_forward(qkv, without_chunks(shape), chunks_of(batch, shape.pattern.chunk),
+                             sinks, options);
+  }
   const AttentionBackend backend = backend_for(qkv, shape, batch);
   AttentionOutput output = forward_of(backend, qkv, shape, batch, options);
   if (sinks != nullptr) add_sinks(backend, output, shape, batch, sinks->value);
@@ -82,6 +87,10 @@ HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& y, const std::vector<at::Tensor>& saved,
                                  const AttentionShape& shape, DeviceBatch& batch,
                                  const Parameter* sinks, const OperatorOptions& options) {
+  if (shape.pattern.chunk > 0) {
+    return attention_backward(grad_output, qkv, y, saved, without_chunks(shape),
+                              chunks_of(batch, shape.pattern.chunk), sinks, options);
+  }
   const AttentionBackend backend = backend_for(qkv, shape, batch);
   if (sinks != nullptr && sinks->grad.defined()) {
     const auto by_head = [&](const at::Tensor& rows) {

@@ -2,6 +2,7 @@
 // and query head h:
 //    o = softmax(causal(scale q k^T)) v, with k and v of head h / (num_heads / num_kv_heads)
 // The pattern says which keys a query sees: all before it, or with a window W keys i-W+1..i. A soft
+// Layers with chunks run on their boundaries (chunks.h), with the same kernels. A soft
 // cap c turns scores s into c tanh(s / c) (Gemma 2). Sinks add to the softmax one logit for each
 // head (sinks.h).
 //

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/ops/attention/backends.h"
+#include "models/ops/attention/chunks.h"
 #include "models/ops/attention/cudnn/buckets.h"
 #include "models/ops/attention/plain.h"
 
@@ -79,6 +80,11 @@ std::int64_t plain_bytes(const AttentionShape& shape, const AttentionLoad& load,
 
 AttentionBytes attention_backward_bytes(const AttentionShape& shape, const AttentionLoad& load,
                                         at::DeviceType device, at::ScalarType dtype) {
+  if (const std::int64_t chunk = shape.pattern.chunk; chunk > 0) {
+    AttentionLoad of_chunks = load;
+    of_chunks.num_sequences += load.num_tokens / chunk;
+    return attention_backward_bytes(without_chunks(shape), of_chunks, device, dtype);
+  }
   const auto element = static_cast<std::int64_t>(c10::elementSize(dtype));
   const std::int64_t query = load.num_tokens * shape.num_heads * shape.head_dim * element;
   const std::int64_t key_value = 2 * shape.num_kv_heads * shape.head_dim * element;

@@ -28,8 +28,9 @@ bool cudnn_serves(const AttentionShape& shape) {
               "Set precision.compute: fp32, or change the model's head_dim.");
 }
 
+// Chunks are sequences for the libraries (chunks.h).
 bool is_plainly_causal(const AttentionShape& shape) {
-  return shape.soft_cap == 0 && shape.pattern.is_full();
+  return shape.soft_cap == 0 && shape.pattern.window == 0;
 }
 
 AttentionBackend fastest(const AttentionShape& shape) {

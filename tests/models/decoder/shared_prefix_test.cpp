@@ -145,7 +145,7 @@ TEST(SharedPrefix, GivesTheLossAndGradientsOfCopies) {
   EXPECT_GT(num_variants, 10);
 }
 
-// Windows are as short as the batches.
+// Windows and chunks are as short as the batches.
 TEST(SharedPrefix, GivesTheLossAndGradientsOfCopiesInEveryFamily) {
   for (const Family& family : families()) {
     const std::string path =
@@ -155,7 +155,8 @@ TEST(SharedPrefix, GivesTheLossAndGradientsOfCopiesInEveryFamily) {
       if (config.rotary.scaling.depends_on_length() || config.has_other_mixers()) continue;
       config.experts.auxiliary_loss = 0;
       for (LayerPattern& layer : config.layers) {
-        if (!layer.attention.is_full()) layer.attention.window = 5;
+        if (layer.attention.window > 0) layer.attention.window = 5;
+        if (layer.attention.chunk > 0) layer.attention.chunk = 5;
       }
       SCOPED_TRACE(sample.dump());
       expect_same(config, Pairs(config.vocab_size).copied(), Pairs(config.vocab_size).shared());

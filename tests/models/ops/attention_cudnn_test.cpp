@@ -69,7 +69,7 @@ class CudnnAttention : public testing::Test {
   }
 
   const OperatorCase on_ = {at::Device(at::kCUDA, 0), at::kBFloat16, 2e-2};
-  const AttentionShape shape_ = {8, 2, 64, 0, 0, AttentionBackend::kCudnn};
+  const AttentionShape shape_ = {8, 2, 64, 0, {}, AttentionBackend::kCudnn};
 };
 
 TEST_F(CudnnAttention, IsTheSameInEveryBucket) {
@@ -177,13 +177,13 @@ TEST_F(CudnnAttention, LayersShareABatchsLayout) {
   ASSERT_NE(first, nullptr);
   attention_forward(qkv, shape_, batch);
   EXPECT_EQ(batch.state.attention_layout, first);
-  attention_forward(random({100, 6, 128}), {4, 1, 128, 0, 0, AttentionBackend::kCudnn}, batch);
+  attention_forward(random({100, 6, 128}), {4, 1, 128, 0, {}, AttentionBackend::kCudnn}, batch);
   EXPECT_NE(batch.state.attention_layout, first);
 }
 
 // More elements than int32 counts: the end of the batch alone gives the same.
 TEST_F(CudnnAttention, CountsElementsPastInt32) {
-  const AttentionShape shape = {32, 32, 128, 0, 0, AttentionBackend::kCudnn};
+  const AttentionShape shape = {32, 32, 128, 0, {}, AttentionBackend::kCudnn};
   constexpr std::int64_t kLength = 512;
   constexpr std::int64_t kNumSequences = 344;
   const std::int64_t num_tokens = kLength * kNumSequences;

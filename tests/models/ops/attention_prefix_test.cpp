@@ -96,7 +96,7 @@ TEST_P(PrefixAttention, MatchesItsFormulaForEveryRatioOfHeads) {
   for (const AttentionBackend backend : prefix_backends_on(on)) {
     for (const std::int64_t num_kv_heads : {4, 1}) {
       for (const Parts& parts : all_parts()) {
-        expect_formula(on, {4, num_kv_heads, 64, 0, 0, backend}, parts);
+        expect_formula(on, {4, num_kv_heads, 64, 0, {}, backend}, parts);
       }
     }
   }
@@ -106,7 +106,7 @@ TEST_P(PrefixAttention, MatchesItsFormulaForEveryHeadSize) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : prefix_backends_on(on)) {
     for (const std::int64_t head_dim : {64, 80, 96, 128, 256}) {
-      expect_formula(on, {4, 2, head_dim, 0, 0, backend}, mixture());
+      expect_formula(on, {4, 2, head_dim, 0, {}, backend}, mixture());
     }
   }
 }
@@ -133,7 +133,7 @@ TEST_P(PrefixAttention, MatchesItsFormulaWithSoftCaps) {
     }
   }
   for (const std::int64_t head_dim : {128, 256}) {
-    expect_formula(on, {4, 2, head_dim, 0, 0, AttentionBackend::kAuto, 2.0}, mixture());
+    expect_formula(on, {4, 2, head_dim, 0, {}, AttentionBackend::kAuto, 2.0}, mixture());
   }
 }
 
@@ -142,19 +142,19 @@ TEST_P(PrefixAttention, MatchesItsFormulaWithSinks) {
   for (const AttentionBackend backend : prefix_backends_on(on)) {
     const Parameter sinks = random_parameter(on, {6}, "sinks");
     for (const Parts& parts : {mixture(), turns()}) {
-      expect_formula(on, {6, 3, 64, 0, 0, backend}, parts, &sinks);
+      expect_formula(on, {6, 3, 64, 0, {}, backend}, parts, &sinks);
     }
   }
   for (const AttentionBackend backend : window_backends_on(on)) {
     const Parameter sinks = random_parameter(on, {4}, "sinks", at::kFloat);
-    expect_formula(on, {4, 1, 64, 0.3, 5, backend}, mixture(), &sinks);
+    expect_formula(on, {4, 1, 64, 0.3, {5}, backend}, mixture(), &sinks);
   }
 }
 
 TEST_P(PrefixAttention, NoBranchSeesAnother) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : prefix_backends_on(on)) {
-    const AttentionShape shape = {4, 2, 64, 0, 0, backend};
+    const AttentionShape shape = {4, 2, 64, 0, {}, backend};
     DeviceBatch batch = segment_batch(group(0, 20, {15, 30, 11}), on.device);
     const at::Tensor qkv = random_heads(on, shape, 76).qkv;
     const at::Tensor other = qkv.clone();
@@ -170,7 +170,7 @@ TEST_P(PrefixAttention, OfTheSameInputsIsBitEqual) {
   const OperatorCase& on = GetParam();
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   for (const double cap : {0.0, 2.0}) {
-    const AttentionShape shape = {4, 2, 64, 0, 0, AttentionBackend::kAuto, cap};
+    const AttentionShape shape = {4, 2, 64, 0, {}, AttentionBackend::kAuto, cap};
     DeviceBatch batch = segment_batch(mixture(), on.device);
     const Tensors in = random_heads(on, shape, batch.cu_seqlens_host.back());
     const AttentionResult first = run_attention(on, in.qkv, in.grad, shape, batch);

@@ -42,7 +42,7 @@ TEST_P(Attention, MatchesItsFormulaForEveryRatioOfHeads) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : backends_on(on)) {
     for (const std::int64_t num_kv_heads : {8, 2, 1}) {
-      expect_formula(on, {8, num_kv_heads, 64, 0, 0, backend}, kUneven);
+      expect_formula(on, {8, num_kv_heads, 64, 0, {}, backend}, kUneven);
     }
   }
 }
@@ -51,7 +51,7 @@ TEST_P(Attention, MatchesItsFormulaForEveryHeadSize) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : backends_on(on)) {
     for (const std::int64_t head_dim : {64, 80, 96, 128, 256}) {
-      expect_formula(on, {4, 2, head_dim, 0, 0, backend}, {130, 40, 7});
+      expect_formula(on, {4, 2, head_dim, 0, {}, backend}, {130, 40, 7});
     }
   }
 }
@@ -64,7 +64,7 @@ TEST_P(Attention, MatchesItsFormulaWithWindowsAndScales) {
     }
   }
   for (const AttentionBackend backend : backends_on(on)) {
-    expect_formula(on, {4, 2, 64, 0.3, 0, backend}, kUneven);
+    expect_formula(on, {4, 2, 64, 0.3, {}, backend}, kUneven);
   }
 }
 
@@ -79,7 +79,7 @@ TEST_P(Attention, MatchesItsFormulaWithSoftCaps) {
     }
   }
   for (const std::int64_t head_dim : {80, 96, 128, 256}) {
-    expect_formula(on, {4, 2, head_dim, 0, 0, AttentionBackend::kAuto, 2.0}, {130, 40, 7, 1});
+    expect_formula(on, {4, 2, head_dim, 0, {}, AttentionBackend::kAuto, 2.0}, {130, 40, 7, 1});
   }
 }
 
@@ -88,12 +88,12 @@ TEST_P(Attention, MatchesItsFormulaWithSinks) {
   for (const AttentionBackend backend : backends_on(on)) {
     for (const std::int64_t head_dim : {64, 80, 96, 256}) {
       const Parameter sinks = random_parameter(on, {6}, "sinks");
-      expect_formula(on, {6, 3, head_dim, 0, 0, backend}, kUneven, &sinks);
+      expect_formula(on, {6, 3, head_dim, 0, {}, backend}, kUneven, &sinks);
     }
   }
   for (const AttentionBackend backend : window_backends_on(on)) {
     const Parameter sinks = random_parameter(on, {4}, "sinks", at::kFloat);
-    expect_formula(on, {4, 1, 64, 0.3, 5, backend}, kUneven, &sinks);
+    expect_formula(on, {4, 1, 64, 0.3, {5}, backend}, kUneven, &sinks);
   }
 }
 
@@ -136,7 +136,7 @@ TEST_P(Attention, ServesThousandsOfSequencesOfOneToken) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : backends_on(on)) {
     if (backend == AttentionBackend::kReference && on.device.is_cuda()) continue;
-    expect_formula(on, {2, 1, 64, 0, 0, backend}, Lengths(2000, 1));
+    expect_formula(on, {2, 1, 64, 0, {}, backend}, Lengths(2000, 1));
   }
 }
 
@@ -144,7 +144,7 @@ TEST_P(Attention, ServesOneSequence) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : backends_on(on)) {
     for (const std::int32_t length : {1, 2, 127, 600}) {
-      expect_formula(on, {4, 2, 64, 0, 0, backend}, {length});
+      expect_formula(on, {4, 2, 64, 0, {}, backend}, {length});
     }
   }
 }
@@ -153,8 +153,8 @@ TEST_P(Attention, ServesALongSequenceAmongShortOnes) {
   const OperatorCase& on = GetParam();
   if (!on.device.is_cuda() || on.dtype != at::kBFloat16) return;  // hours
   for (const AttentionBackend backend : {AttentionBackend::kCudnn, AttentionBackend::kFlash}) {
-    expect_formula(on, {2, 1, 128, 0, 0, backend}, {3, 32768, 1, 100});
-    expect_formula(on, {2, 1, 64, 0, 1024, backend}, {32768});
+    expect_formula(on, {2, 1, 128, 0, {}, backend}, {3, 32768, 1, 100});
+    expect_formula(on, {2, 1, 64, 0, {1024}, backend}, {32768});
   }
 }
 
@@ -177,7 +177,7 @@ TEST_P(Attention, OfNoTokensIsEmpty) {
 TEST_P(Attention, NoSequenceSeesAnother) {
   const OperatorCase& on = GetParam();
   for (const AttentionBackend backend : backends_on(on)) {
-    const AttentionShape shape{4, 2, 64, 0, 0, backend};
+    const AttentionShape shape{4, 2, 64, 0, {}, backend};
     DeviceBatch batch = random_batch({7, 12, 5}, 50, on.device);
     const at::Tensor qkv = random_tensor(on, {24, 8, 64}, "qkv");
     const at::Tensor other = qkv.clone();
@@ -192,7 +192,7 @@ TEST_P(Attention, NoSequenceSeesAnother) {
 TEST_P(Attention, RefusesWhatNoKernelServes) {
   const OperatorCase& on = GetParam();
   const auto choose = [&](std::int64_t head_dim, AttentionBackend backend) {
-    return choose_attention_backend({2, 1, head_dim, 0, 0, backend}, on.device, on.dtype);
+    return choose_attention_backend({2, 1, head_dim, 0, {}, backend}, on.device, on.dtype);
   };
   if (on.device.is_cuda() && on.dtype == at::kBFloat16) {
     EXPECT_THROW(choose(12, AttentionBackend::kAuto), Error);
@@ -231,15 +231,15 @@ TEST_P(Attention, NamesWhatServesWindowsAndSoftCaps) {
   };
   const bool fused = on.device.is_cuda() && on.dtype == at::kBFloat16;
   EXPECT_EQ(choose({2, 1, 64, 0, 8}), fused ? AttentionBackend::kCudnn : AttentionBackend::kPlain);
-  const AttentionShape capped = {2, 1, 64, 0, 0, AttentionBackend::kAuto, 50.0};
+  const AttentionShape capped = {2, 1, 64, 0, {}, AttentionBackend::kAuto, 50.0};
   EXPECT_EQ(choose(capped), fused ? AttentionBackend::kCudnn : AttentionBackend::kPlain);
-  EXPECT_EQ(choose({2, 1, 24, 0, 0, AttentionBackend::kAuto, 50.0}), AttentionBackend::kPlain);
+  EXPECT_EQ(choose({2, 1, 24, 0, {}, AttentionBackend::kAuto, 50.0}), AttentionBackend::kPlain);
   for (const AttentionBackend backend : {AttentionBackend::kFlash, AttentionBackend::kReference}) {
     AttentionShape refused = capped;
     refused.backend = backend;
     EXPECT_THROW(choose(refused), Error);
   }
-  EXPECT_THROW(choose({2, 1, 64, 0, 8, AttentionBackend::kReference}), Error);
+  EXPECT_THROW(choose({2, 1, 64, 0, {8}, AttentionBackend::kReference}), Error);
 }
 
 }  // namespace

@@ -48,6 +48,9 @@ TEST(PlanOptions, SayHowFarTheModelsLayersLookBack) {
   decoder.layers = {{.attention = {.window = 200}}, {}, {.attention = {.window = 200}}, {}};
   EXPECT_EQ(plan_options({}, decoder, 1, 1024).cost.span,
             (AttentionSpan{.windowed_share = 0.5, .window = 200}));
+  decoder.layers = {{.attention = {.chunk = 200}}, {}, {}, {}};
+  EXPECT_EQ(plan_options({}, decoder, 1, 1024).cost.span,
+            (AttentionSpan{.chunked_share = 0.25, .chunk = 200}));
 }
 
 TEST(PlanHeader, HasTheSharingOfPrefixesWhereStepsCountTheRowsOfGroups) {
