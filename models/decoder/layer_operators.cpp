@@ -31,6 +31,15 @@ std::vector<ColumnFactor> mamba2_factors(const DecoderConfig& config) {
   return factors;
 }
 
+// The norm of turned heads. Turns keep it, so the norm may come first. A factor a of cosine and
+// sine cancels: a x / sqrt(a^2 m + epsilon) = x / sqrt(m + epsilon / a^2) with m the mean square.
+void norm_turned_heads(AttentionOptions& options) {
+  options.norm = {
+      .epsilon = options.norm.epsilon / (options.rotary.scaling * options.rotary.scaling),
+      .weight_offset = 0};
+  options.rotary.scaling = 1;
+}
+
 }  // namespace
 
 LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
@@ -103,10 +112,11 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
                     .scaling = rotary.scaling.attention_factor};
   options.rotates = rotary.rotates;
   options.frequencies = frequencies_;
-  options.temperature = config_.query_temperature;
+  options.temperature = query_temperature_of(config_, index_);
   options.clip_qkv = config_.clip_qkv;
-  options.qk_norm = config_.qk_norm;
+  options.qk_norm = qk_norm_of(config_, index_);
   options.norm = {.epsilon = config_.norm.epsilon, .weight_offset = config_.norm.weight_offset};
+  if (options.qk_norm == QkNormKind::kHeadUnit) norm_turned_heads(options);
   options.gated = config_.attention_gate;
   options.value_dim = config_.value_head_dim();
   const Value y = self_attention(tape, "attention", merged_heads(tape, x), options);

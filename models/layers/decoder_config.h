@@ -35,9 +35,10 @@ struct NormConfig {
 // Norms of queries and keys before rotary positions. NormConfig has epsilon and offset.
 enum class QkNormKind {
   kNone,
-  kHead,      // RMS of each head, one weight [head_dim] for all heads
-  kFull,      // RMS over all heads together, weights [heads * head_dim]
-  kHeadLayer  // layer norm of each head, weights [heads, head_dim], no bias
+  kHead,       // RMS of each head, one weight [head_dim] for all heads
+  kFull,       // RMS over all heads together, weights [heads * head_dim]
+  kHeadLayer,  // layer norm of each head, weights [heads, head_dim], no bias
+  kHeadUnit    // RMS of each head, no weight, in the layers with rotary positions alone
 };
 
 enum class ResidualKind {
@@ -66,6 +67,7 @@ struct ExpertsConfig {
   std::int64_t num_groups = 1;
   std::int64_t groups_per_token = 1;
   double weight_multiplier = 1.0;  // kSoftmax, kSigmoid: factor of the weights
+  bool weighted_inputs = false;    // weights multiply inputs of experts, which then have no bias
   double mixer_epsilon = 0.01;     // kSparseMixer: half the distance at which experts compete
 
   bool operator==(const ExpertsConfig&) const = default;
@@ -118,11 +120,13 @@ struct LatentAttentionConfig {
   bool operator==(const LatentAttentionConfig&) const = default;
 };
 
-// The queries at position p are multiplied by 1 + beta log(1 + floor(p / num_positions)) (Llama 4's
-// attention temperature).
+// The queries at position p are multiplied by 1 + beta log(1 + floor((p + offset) / num_positions))
+// (Llama 4's attention temperature).
 struct QueryTemperature {
   double beta = 0;  // 0: they are not
   std::int64_t num_positions = 1;
+  std::int64_t offset = 0;
+  bool only_without_rotary = false;  // in the layers without rotary positions alone
 
   bool operator==(const QueryTemperature&) const = default;
 };

@@ -23,6 +23,18 @@ inline double attention_scale_of(const DecoderConfig& config, std::int64_t layer
   return factor * scale / (config.attention_scale_by_layer ? static_cast<double>(layer + 1) : 1);
 }
 
+inline QkNormKind qk_norm_of(const DecoderConfig& config, std::int64_t layer) {
+  const bool is_left_out =
+      config.qk_norm == QkNormKind::kHeadUnit && !config.rotary_of(layer).rotates;
+  return is_left_out ? QkNormKind::kNone : config.qk_norm;
+}
+
+inline QueryTemperature query_temperature_of(const DecoderConfig& config, std::int64_t layer) {
+  const QueryTemperature& temperature = config.query_temperature;
+  const bool is_left_out = temperature.only_without_rotary && config.rotary_of(layer).rotates;
+  return is_left_out ? QueryTemperature{} : temperature;
+}
+
 inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t layer) {
   return {.num_heads = config.num_heads,
           .num_kv_heads = config.num_kv_heads,

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/abs.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/ones.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +31,7 @@ AttentionParameters declare_attention(OperatorTape& tape, const std::string& nam
   const AttentionShape& shape = options.shape;
   const auto norm_of = [&](const char* part, std::int64_t num_heads) -> ParameterId {
     std::vector<std::int64_t> sizes = {shape.head_dim};
-    if (options.qk_norm == QkNormKind::kNone) return {};
+    if (options.qk_norm == QkNormKind::kNone || options.qk_norm == QkNormKind::kHeadUnit) return {};
     if (options.qk_norm == QkNormKind::kFull) sizes = {num_heads * shape.head_dim};
     if (options.qk_norm == QkNormKind::kHeadLayer) sizes = {num_heads, shape.head_dim};
     return declare_scale(tape, name + part, std::move(sizes), options.norm.weight_offset);
@@ -58,6 +59,7 @@ std::int64_t num_qk_statistics(const AttentionOptions& options) {
     case QkNormKind::kHeadLayer:
       return 2 * num_heads;
     case QkNormKind::kHead:
+    case QkNormKind::kHeadUnit:
       break;
   }
   return num_heads;
@@ -72,6 +74,8 @@ class PreparedHeads {
         options_(options),
         num_heads_(options.shape.num_heads + 2 * options.shape.num_kv_heads),
         is_normed_(options.qk_norm != QkNormKind::kNone),
+        norms_heads_(options.qk_norm == QkNormKind::kHead ||
+                     options.qk_norm == QkNormKind::kHeadUnit),
         shape_{tape.shape(qkv).num_rows, num_heads_ * options.shape.head_dim,
                tape.shape(qkv).dtype},
         qkv_(qkv),
@@ -110,7 +114,7 @@ class PreparedHeads {
         heads.clamp_(-options_.clip_qkv, options_.clip_qkv);
       }
     }
-    if (options_.qk_norm != QkNormKind::kHead && options_.rotates) {
+    if (!norms_heads_ && options_.rotates) {
       rotary_forward_(heads, run.batch().position_ids, frequencies(run), options_.rotary);
     }
     scale_queries_(heads.narrow(1, 0, options_.shape.num_heads), run.batch(), options_.temperature);
@@ -135,7 +139,14 @@ class PreparedHeads {
   at::Tensor frequencies(const OperatorContext& run) const {
     return options_.frequencies->of(run.batch());
   }
-  QkNorm norm(const OperatorContext& run) const {
+  // The weights of ones of a norm that has no parameters. Else without a value.
+  Parameter unit_weight(const at::Tensor& heads) const {
+    if (options_.qk_norm != QkNormKind::kHeadUnit) return {};
+    return {at::ones({options_.shape.head_dim}, heads.options()), {}};
+  }
+  // `unit` must stay valid as long as the result.
+  QkNorm norm(const OperatorContext& run, const Parameter& unit) const {
+    if (unit.value.defined()) return {unit, unit, options_.shape.num_heads, options_.norm};
     return {run.parameter(parameters_.query_norm), run.parameter(parameters_.key_norm),
             options_.shape.num_heads, options_.norm};
   }
@@ -152,18 +163,19 @@ class PreparedHeads {
     return at::abs(heads).gt(options_.clip_qkv);
   }
 
-  // kHead also rotates.
+  // A norm of heads also rotates.
   at::Tensor normed(const OperatorContext& run, const at::Tensor& heads,
                     std::vector<at::Tensor>& statistics) const {
-    if (options_.qk_norm == QkNormKind::kHead) {
-      QkNormOutput output = qk_norm_forward(heads, norm(run), run.batch().position_ids,
+    const Parameter unit = unit_weight(heads);
+    if (norms_heads_) {
+      QkNormOutput output = qk_norm_forward(heads, norm(run, unit), run.batch().position_ids,
                                             frequencies(run), options_.rotary);
       statistics = {std::move(output.inverse_rms)};
       return output.qkv;
     }
     RowQkNormOutput output = options_.qk_norm == QkNormKind::kFull
-                                 ? full_qk_norm_forward(heads, norm(run))
-                                 : head_layer_norm_forward(heads, norm(run));
+                                 ? full_qk_norm_forward(heads, norm(run, unit))
+                                 : head_layer_norm_forward(heads, norm(run, unit));
     statistics = std::move(output.statistics);
     return output.qkv;
   }
@@ -177,15 +189,16 @@ class PreparedHeads {
     const at::Tensor projected = by_head(run.get(qkv_));
     const at::Tensor heads = is_clipped() ? clip(projected) : projected;
     const std::vector<at::Tensor> statistics = run.get_all(statistics_);
-    if (options_.qk_norm == QkNormKind::kHead) {
+    const Parameter unit = unit_weight(heads);
+    if (norms_heads_) {
       return qk_norm_backward(grads.query, grads.key, grads.value, heads, statistics.at(0),
-                              norm(run), run.batch().position_ids, frequencies(run),
+                              norm(run, unit), run.batch().position_ids, frequencies(run),
                               options_.rotary);
     }
     const at::Tensor grad = rotary_back(run, grads);
     const auto backward =
         options_.qk_norm == QkNormKind::kFull ? full_qk_norm_backward_ : head_layer_norm_backward_;
-    backward(grad, heads, statistics, norm(run));
+    backward(grad, heads, statistics, norm(run, unit));
     return grad;
   }
 
@@ -193,6 +206,7 @@ class PreparedHeads {
   AttentionOptions options_;
   std::int64_t num_heads_;
   bool is_normed_;
+  bool norms_heads_;  // the norm's operator also rotates
   ValueShape shape_;  // of queries, keys and values
   Value qkv_;
   Value statistics_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "framework/core/error.h"
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
 #include "models/layers/recorded_router.h"
@@ -22,14 +24,17 @@ struct ProjectionIds {
   std::shared_ptr<const LoraModules> modules;  // of the low-rank update, or null
   bool trained = true;
   std::int64_t num_codes = 0;  // of the weight in 8 bits, or 0
+  std::optional<Value> input_weights = std::nullopt;
 
   std::int64_t rank() const { return modules == nullptr ? 0 : total_rank(*modules); }
   // Decodes the weight, whose value lasts until the next product of another weight. So call it
   // after get(), which may run other products.
-  ExpertProjection of(const OperatorContext& run) const {
+  ExpertProjection of(OperatorContext& run) const {
+    const at::Tensor of_inputs = run.get(input_weights);
     decode_weight(run.parameter(weight));
     ExpertProjection projection{run.find(weight), run.find(bias), run.options().gemm_timing};
     projection.in_fp8 = num_codes > 0;
+    projection.input_weights = of_inputs;
     if (modules != nullptr && !run.batch().without_adapter) {
       projection.lora = {run.find(lora.a), run.find(lora.b.front()), modules->front().scale};
     }
@@ -77,8 +82,9 @@ HiddenValues record_dispatch(OperatorTape& tape, const std::string& name, Value 
   const std::int64_t projected_bytes = tape.shape(hidden.u).bytes();
   Operator step;
   step.inputs = {x, routed.order, routed.ends};
+  if (projection.input_weights) step.inputs.push_back(*projection.input_weights);
   step.outputs = {hidden.u, hidden.h};
-  step.needs = {x, routed.order, routed.ends};
+  step.needs = step.inputs;
   step.multiply_adds = projection.multiply_adds(num_copies, in.width, projected);
   step.forward = [=](OperatorContext& run) {
     const at::Tensor rows = run.get(x);
@@ -136,6 +142,9 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
   const ValueShape u_shape = tape.shape(hidden.u);
   const ValueShape h_shape = tape.shape(hidden.h);
   const ValueShape copies{h_shape.num_rows, out.width, out.dtype};
+  const auto output_weights = [=](OperatorContext& run) {
+    return projection.input_weights ? at::Tensor() : run.get(routed.weights);
+  };
   Operator step;
   step.inputs = {hidden.h, routed.weights, routed.order, routed.ends};
   step.residual = residual;
@@ -144,7 +153,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
   step.multiply_adds = projection.multiply_adds(h_shape.num_rows, h_shape.width, out.width);
   step.forward = [=](OperatorContext& run) {
     const at::Tensor h = run.get(hidden.h);
-    const at::Tensor weights = run.get(routed.weights);
+    const at::Tensor weights = output_weights(run);
     const TokenPermutation order = routed.sorted(run);
     const at::Tensor added = run.get(residual);
     run.set(y, combine_forward(h, weights, order, projection.of(run), added, run.amax(hidden.h)));
@@ -154,7 +163,7 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
     if (residual) run.add_gradient(*residual, grad);
     const at::Tensor u = run.get(hidden.u);
     run.release(hidden.h);  // set when u had to be recomputed
-    const at::Tensor weights = run.get(routed.weights);
+    const at::Tensor weights = output_weights(run);
     const TokenPermutation order = routed.sorted(run);
     CombineGradients gradients =
         combine_backward(grad, u, weights, order, projection.of(run), activation);
@@ -177,6 +186,10 @@ ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, s
   const std::int64_t inner = config.intermediate_size;
   const std::int64_t projected = options.activation.gated ? 2 * inner : inner;
   const double deviation = options.standard_deviation;
+  if (config.weighted_inputs && config.bias) {
+    throw Error(ErrorCategory::kInternal, name + ": experts with weighted inputs have biases",
+                "Give each of them weights of its output, or no bias.");
+  }
   const std::string up = name + ".experts.gate_up";
   const std::string down = name + ".experts.down";
   ExpertsParameters parameters;
@@ -209,11 +222,15 @@ Value experts(OperatorTape& tape, const std::string& name, Value x,
   const std::int64_t inner = options.experts.intermediate_size;
   const std::int64_t down_codes = options.experts.num_experts * inner * width;
   const std::int64_t up_codes = options.activation.gated ? 2 * down_codes : down_codes;
+  std::optional<Value> input_weights;
+  if (options.experts.weighted_inputs) input_weights = routed.weights;
   const ProjectionIds up{parameters.up,   parameters.up_bias, parameters.up_lora,
-                         options.up_lora, options.trained,    options.up_in_fp8 ? up_codes : 0};
+                         options.up_lora, options.trained,    options.up_in_fp8 ? up_codes : 0,
+                         input_weights};
   const ProjectionIds down{parameters.down,      parameters.down_bias,
                            parameters.down_lora, options.down_lora,
-                           options.trained,      options.down_in_fp8 ? down_codes : 0};
+                           options.trained,      options.down_in_fp8 ? down_codes : 0,
+                           input_weights};
   const HiddenValues hidden = record_dispatch(tape, name + ".experts", x, routed, up, options);
   return record_combine(tape, name + ".experts.down", hidden, tape.shape(x), routed, down,
                         options.activation, residual);

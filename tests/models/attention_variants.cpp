@@ -102,6 +102,25 @@ DecoderConfig tempered() {
   return config;
 }
 
+// Chunks that divide nothing, norms of turned heads without weights, temperatures where nothing
+// turns, weights of the inputs of experts.
+DecoderConfig chunked() {
+  DecoderConfig config = without_biases();
+  config.qk_norm = QkNormKind::kHeadUnit;
+  config.interleaved_rotary = true;
+  config.rotary.scaling = scaled(Kind::kYarn, 4.0, 16, 1.2);
+  config.query_temperature = {
+      .beta = 0.3, .num_positions = 3, .offset = 1, .only_without_rotary = true};
+  config.layers = {{.attention = {.chunk = 5}, .experts = true}, {.no_rotary = true}};
+  config.experts = {.num_experts = 5,
+                    .experts_per_token = 2,
+                    .intermediate_size = 24,
+                    .shared_intermediate_size = 16,
+                    .router = RouterKind::kSigmoid,
+                    .weighted_inputs = true};
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> attention_variants() {
@@ -113,7 +132,8 @@ std::vector<Variant> attention_variants() {
           {"clipped head norms, longrope", clipped_and_normed()},
           {"sinks, a window", sinks()},
           {"a layer without rotary", partly_rotary()},
-          {"temperatures of queries", tempered()}};
+          {"temperatures of queries", tempered()},
+          {"chunks", chunked()}};
 }
 
 }  // namespace packtrain

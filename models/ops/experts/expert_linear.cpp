@@ -33,6 +33,17 @@ at::Tensor grouped_linear(const at::Tensor& rows, const TokenPermutation& order,
   return y;
 }
 
+// Codes of tokens are permuted. Weighted copies have codes of their own.
+at::Tensor fp8_projected(const at::Tensor& x, const at::Tensor& x_amax,
+                         const TokenPermutation& order, const ExpertProjection& projection) {
+  const Parameter& weight = *projection.weight;
+  if (!projection.input_weights.defined()) {
+    return fp8_expert_forward(x, x_amax, weight, order, projection.timing);
+  }
+  const at::Tensor copies = permute_rows(x, order.permuted_rows, projection.input_weights);
+  return fp8_expert_forward(copies, /*amax=*/{}, weight, order.ends, projection.timing);
+}
+
 // d b[e] = sum over a in e of grad[a], as a product with a 0/1 matrix of the rows of each expert.
 void write_bias_gradient(const ExpertProjection& projection, const at::Tensor& grad,
                          const TokenPermutation& order) {
@@ -76,13 +87,12 @@ ExpertsHidden dispatch_forward(const at::Tensor& x, const TokenPermutation& orde
                                const at::Tensor& x_amax) {
   if (projection.in_fp8) {
     ExpertsHidden made;
-    made.u = with_bias(fp8_expert_forward(x, x_amax, *projection.weight, order, projection.timing),
-                       order, projection);
+    made.u = with_bias(fp8_projected(x, x_amax, order, projection), order, projection);
     made.h_amax = make_fp8_amax(x);
     made.h = activation_forward(made.u, activation, made.h_amax);
     return made;
   }
-  const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
+  const at::Tensor copies = permute_rows(x, order.permuted_rows, projection.input_weights);
   if (projection.bias == nullptr && !projection.has_lora()) {
     GroupedGluGemm made = grouped_glu_gemm_forward(copies, projection.weight->value, order.ends,
                                                    activation, projection.timing);
@@ -113,14 +123,14 @@ at::Tensor dispatch_backward_input(const at::Tensor& grad_u, const at::Tensor& g
     add_expert_lora_input_gradient(of_assignments, grad_low_rank, order.ends, projection.lora,
                                    projection.timing);
   }
-  return unpermute_sum(of_assignments, order.permuted_rows, {}, sum);
+  return unpermute_sum(of_assignments, order.permuted_rows, projection.input_weights, sum);
 }
 
 void dispatch_backward_weight(const at::Tensor& grad_u, const at::Tensor& grad_low_rank,
                               const at::Tensor& x, const TokenPermutation& order,
                               const ExpertProjection& projection) {
   if (projection.weight->grad.defined() || projection.has_lora()) {
-    const at::Tensor copies = permute_rows(x, order.permuted_rows, {});
+    const at::Tensor copies = permute_rows(x, order.permuted_rows, projection.input_weights);
     grouped_weight_gradient(*projection.weight, grad_u, copies, order.ends, projection.timing);
     if (projection.has_lora()) {
       expert_lora_backward_weight(grad_u, grad_low_rank, copies, order.ends, projection.lora,
@@ -151,8 +161,13 @@ CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tenso
       activation_gradients(grad, u, order, projection, activation, u_amax);
   grouped_weight_gradient(*projection.weight, grad, back.y, order.ends, projection.timing);
   CombineGradients gradients;
-  gradients.u = std::move(back.x);
   gradients.u_amax = u_amax;
+  if (const at::Tensor& of_inputs = projection.input_weights; of_inputs.defined()) {
+    gradients.weights = grad_routing_weight(back.x, u, order.permuted_rows, of_inputs);
+    gradients.u = std::move(back.x);
+    return gradients;
+  }
+  gradients.u = std::move(back.x);
   gradients.weights = grad_routing_weight(back.dots, /*b=*/{}, order.permuted_rows, weights);
   if (projection.bias != nullptr) {
     const at::Tensor bias = projection.bias->value.index_select(0, experts_of(order));

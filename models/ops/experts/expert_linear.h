@@ -5,7 +5,9 @@
 //    combine    y[t] = r[t] + sum over t's a of w (W[e] h[a] + b[e])
 // Dispatch has x [T, K], u [A, N], h [A, I]. Combine has W [E, N, I], r and y [T, N]. W is [E, N,
 // K], b [E, N], rows float32 or bfloat16, w float32 [T, k]. Forward and backward copy a row for
-// each of its assignments and free the copies. h is not saved either; backward recomputes it.
+// each of its assignments and free the copies. With input weights w (Llama 4's experts) it is
+//    dispatch   u[a] = W[e] (w x[t]);   combine    y[t] = r[t] + sum over t's a of W[e] h[a]
+//  h is not saved either; backward recomputes it.
 // Deterministic. The gradients of W and b have the rows' dtype or are float32. 2 A K N operations
 // forward, 4 backward. W may have a low-rank update (expert_lora.h), whose products are then
 // launches of their own.
@@ -29,6 +31,9 @@ struct ExpertProjection {
   // of the weight's gradient has the rows' own. Then amaxes are found, and read where defined
   // (Fp8Cast::amax).
   bool in_fp8 = false;
+
+  // float32 [T, k]: of both projections, without biases. Undefined: weights are of outputs.
+  at::Tensor input_weights = {};
 
   bool has_lora() const { return lora.a != nullptr; }
 };
@@ -67,7 +72,7 @@ struct CombineGradients {
 };
 // Also writes dW, db, dA and dB. Gradients are weighted first, so that no row is scaled again
 // afterwards: d w = (dh . h + w dy . b) / w. It is 0 where w is 0; the backward of a softmax
-// multiplies it by w = 0 anyway.
+// multiplies it by w = 0 anyway. With input weights, `weights` is undefined and d w = (du . u) / w.
 CombineGradients combine_backward(const at::Tensor& grad_output, const at::Tensor& u,
                                   const at::Tensor& weights, const TokenPermutation& order,
                                   const ExpertProjection& projection, const Activation& activation);

@@ -20,9 +20,11 @@ Routing choose_by_sigmoid(const at::Tensor& logits, const Parameter* choice_bias
                           const RoutingOptions& options) {
   Routing routing;
   routing.probabilities = at::sigmoid(logits);
-  at::Tensor scores = routing.probabilities;
+  const bool in_groups = options.groups_per_row < options.num_groups;
+  // Large logits have equal sigmoids.
+  at::Tensor scores = choice_bias == nullptr && !in_groups ? logits : routing.probabilities;
   if (choice_bias != nullptr) scores = at::add(scores, choice_bias->value.to(at::kFloat));
-  if (options.groups_per_row < options.num_groups) {
+  if (in_groups) {
     scores = scores_in_groups(scores, options, kBestOfGroup);
   }
   const at::Tensor chosen = largest_columns(scores, options.experts_per_row);

@@ -89,19 +89,25 @@ struct Run {
   at::Tensor dx;
 };
 
-// Forward and backward as a layer runs them.
+// Forward and backward as a layer runs them. With weighted inputs no projection has a bias.
 Run run_experts(const at::Tensor& x, const at::Tensor& grad_output,
-                const std::array<Parameter, kNumWeights>& w, const RoutingOptions& options) {
+                const std::array<Parameter, kNumWeights>& w, const RoutingOptions& options,
+                bool weighted_inputs = false) {
   Run run;
   run.routing = route(x, {w[kRouter], &w[kRouterBias]}, options, {});
   const TokenPermutation order =
       sort_tokens_by_expert(run.routing.experts, w[kRouter].value.size(0));
-  const ExpertProjection up{&w[kUp], &w[kUpBias]};
-  const ExpertProjection down{&w[kDown], &w[kDownBias]};
+  ExpertProjection up{&w[kUp], &w[kUpBias]};
+  ExpertProjection down{&w[kDown], &w[kDownBias]};
+  at::Tensor of_outputs = run.routing.weights;
+  if (weighted_inputs) {
+    up.bias = down.bias = nullptr;
+    up.input_weights = down.input_weights = std::exchange(of_outputs, at::Tensor());
+  }
   const ExpertsHidden hidden = dispatch_forward(x, order, up, kSwiglu);
-  run.y = combine_forward(hidden.h, run.routing.weights, order, down, x);
+  run.y = combine_forward(hidden.h, of_outputs, order, down, x);
   const CombineGradients back =
-      combine_backward(grad_output, hidden.u, run.routing.weights, order, down, kSwiglu);
+      combine_backward(grad_output, hidden.u, of_outputs, order, down, kSwiglu);
   const at::Tensor low = dispatch_backward_low_rank(back.u, order, up);
   dispatch_backward_weight(back.u, low, x, order, up);
   run.dx = dispatch_backward_input(back.u, low, order, up, grad_output);
@@ -156,6 +162,52 @@ TEST_P(Experts, MatchTheFormulaForwardAndBackward) {
         expect_matches_formula(on, sizes, normalize, grad);
       }
     }
+  }
+}
+
+// Llama 4's: the sigmoid of a chosen logit multiplies the input of its expert.
+at::Tensor formula_of_inputs(const at::Tensor& x, const std::array<at::Tensor, kNumWeights>& w,
+                             const at::Tensor& experts) {
+  const at::Tensor scores = at::sigmoid(at::matmul(x, w[kRouter].t()) + w[kRouterBias]);
+  const at::Tensor weights =
+      at::zeros_like(scores).scatter(1, experts, at::gather(scores, 1, experts));
+  at::Tensor y = x;
+  for (std::int64_t e = 0; e < weights.size(1); ++e) {
+    const at::Tensor up = at::matmul(x * weights.narrow(1, e, 1), w[kUp][e].t());
+    y = y + at::matmul(swiglu(up), w[kDown][e].t());
+  }
+  return y;
+}
+
+void expect_matches_formula_of_inputs(const OperatorCase& on, const Sizes& s) {
+  const at::Tensor x = random_tensor(on, {s.num_rows, s.hidden}, "x");
+  const at::Tensor grad_output = random_tensor(on, {s.num_rows, s.hidden}, "grad_output");
+  const std::array<Parameter, kNumWeights> weights = make_weights(on, s, on.dtype);
+  poison_free_memory(on);
+  const RoutingOptions options{
+      .experts_per_row = s.per_row, .normalize = false, .kind = RouterKind::kSigmoid};
+  const Run run = run_experts(x, grad_output, weights, options, /*weighted_inputs=*/true);
+
+  std::vector<at::Tensor> leaves = {reference_leaf(x)};
+  std::array<at::Tensor, kNumWeights> wide;
+  for (int i = 0; i < kNumWeights; ++i) wide[i] = reference_leaf(weights[i].value);
+  for (const Weight i : {kRouter, kRouterBias, kUp, kDown}) leaves.push_back(wide[i]);
+  const at::Tensor experts = run.routing.experts.to(at::kCPU, at::kLong);
+  const at::Tensor want = formula_of_inputs(leaves[0], wide, experts);
+  const auto grads = torch::autograd::grad({want}, leaves, {wide_copy(grad_output)});
+  expect_close(run.y, want, on.tolerance, "y");
+  expect_close(run.dx, grads[0], 2 * on.tolerance, "d x");
+  std::size_t next = 1;
+  for (const Weight i : {kRouter, kRouterBias, kUp, kDown}) {
+    expect_close(weights[i].grad, grads[next++], 2 * on.tolerance, "gradient " + std::to_string(i));
+  }
+}
+
+TEST_P(Experts, WithWeightedInputsMatchTheFormulaForwardAndBackward) {
+  for (const Sizes& sizes : kSizes) {
+    SCOPED_TRACE(std::to_string(sizes.num_rows) + " rows, " + std::to_string(sizes.per_row) +
+                 " a row");
+    expect_matches_formula_of_inputs(GetParam(), sizes);
   }
 }
 
