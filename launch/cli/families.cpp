@@ -50,6 +50,7 @@ constexpr std::array kPublished = {
     PublishedModels{"lfm2", "LFM2 350M, 700M, 1.2B and 2.6B"},
     PublishedModels{"lfm2_moe", "LFM2-8B-A1B"},
     PublishedModels{"llama", "Llama 2, 3, 3.1, 3.2 and 3.3, SmolLM2, Vicuna"},
+    PublishedModels{"llama4_text", "the text model of Llama 4 Scout and Maverick"},
     PublishedModels{"minimax_m2", "MiniMax-M2 and M2.1"},
     PublishedModels{"ministral3", "the text model of Ministral 3, Devstral 2"},
     PublishedModels{"mistral", "Mistral 7B, NeMo and Small 24B"},

@@ -36,6 +36,7 @@
 #include "models/families/lfm2.h"
 #include "models/families/lfm2_moe.h"
 #include "models/families/llama.h"
+#include "models/families/llama4_text.h"
 #include "models/families/minimax_m2.h"
 #include "models/families/ministral3.h"
 #include "models/families/mistral.h"
@@ -156,6 +157,7 @@ std::span<const Family> families() {
       lfm2_family(),
       lfm2_moe_family(),
       llama_family(),
+      llama4_text_family(),
       minimax_m2_family(),
       ministral3_family(),
       mistral_family(),

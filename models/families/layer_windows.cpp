@@ -56,6 +56,29 @@ void set_rotary_layers(DecoderConfig& config,
   }
 }
 
+std::vector<std::int64_t> read_rotary_layers(ConfigReader& reader, const DecoderConfig& config) {
+  constexpr std::int64_t kInterval = 4;  // default of the key
+  const std::int64_t interval = reader.integer("no_rope_layer_interval", kInterval);
+  std::vector<std::int64_t> layers = reader.counts("no_rope_layers");
+  if (std::ssize(layers) >= config.num_layers) return layers;
+  if (!layers.empty()) {
+    reader.fail("no_rope_layers", "has " + std::to_string(layers.size()) + " layers, want " +
+                                      std::to_string(config.num_layers) + " (num_hidden_layers)");
+  }
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    layers.push_back((layer + 1) % interval != 0 ? 1 : 0);
+  }
+  return layers;
+}
+
+std::vector<std::int64_t> write_rotary_layers(const DecoderConfig& config) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    layers.push_back(config.layer(layer).no_rotary ? 0 : 1);
+  }
+  return layers;
+}
+
 std::vector<std::string> write_layer_types(const DecoderConfig& config) {
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {

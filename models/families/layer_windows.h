@@ -29,6 +29,12 @@ void turn_windows_apart(DecoderConfig& config);
 // Takes the rotary positions from each layer for which `turns` is false. num_layers must be set.
 void set_rotary_layers(DecoderConfig& config, const std::function<bool(std::int64_t layer)>& turns);
 
+// Which layers have rotary positions (no_rope_layers): 1, and 0 for those without. If it is not set
+// or empty, each layer but every no_rope_layer_interval-th one has them. num_layers must be set.
+std::vector<std::int64_t> read_rotary_layers(ConfigReader& reader, const DecoderConfig& config);
+// Inverse of read_rotary_layers.
+std::vector<std::int64_t> write_rotary_layers(const DecoderConfig& config);
+
 // Inverse of read_layer_types.
 std::vector<std::string> write_layer_types(const DecoderConfig& config);
 // Writes json["layer_types"] and json["sliding_window"]. The latter is `unused` when no layer

@@ -53,7 +53,7 @@ void add_qk_norm(WeightMap& list, const DecoderConfig& config, const std::string
     for (std::int64_t head = 0; head < heads; ++head) {
       list.norm(ours, hf + "layernorm.norms." + std::to_string(head), config.head_dim);
     }
-  } else if (config.qk_norm != QkNormKind::kNone) {
+  } else if (config.qk_norm == QkNormKind::kHead || config.qk_norm == QkNormKind::kFull) {
     const bool full = config.qk_norm == QkNormKind::kFull;
     list.norm(ours, hf + "norm", full ? heads * config.head_dim : config.head_dim);
   }

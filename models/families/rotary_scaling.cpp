@@ -109,8 +109,8 @@ class ScalingReader {
     scaling_.high_frequency_factor = rope_.number("high_freq_factor");
     read_original();
     if (scaling_.low_frequency_factor <= 0 ||
-        scaling_.high_frequency_factor <= scaling_.low_frequency_factor) {
-      rope_.fail("high_freq_factor", "must be above low_freq_factor, and both positive");
+        scaling_.high_frequency_factor < scaling_.low_frequency_factor) {
+      rope_.fail("high_freq_factor", "must not be below low_freq_factor, and both positive");
     }
   }
 

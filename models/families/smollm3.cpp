@@ -9,24 +9,6 @@
 namespace packtrain {
 namespace {
 
-constexpr std::int64_t kInterval = 4;  // default of the key
-
-// Which layers have rotary positions: 1, and 0 for those without.
-std::vector<std::int64_t> read_rotary_layers(ConfigReader& reader, const DecoderConfig& config) {
-  const std::int64_t interval = reader.integer("no_rope_layer_interval", kInterval);
-  if (reader.has("no_rope_layers")) {
-    const std::vector<std::int64_t> layers = reader.counts("no_rope_layers");
-    if (static_cast<std::int64_t>(layers.size()) >= config.num_layers) return layers;
-    reader.fail("no_rope_layers", "has " + std::to_string(layers.size()) + " layers, want " +
-                                      std::to_string(config.num_layers) + " (num_hidden_layers)");
-  }
-  std::vector<std::int64_t> layers;
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    layers.push_back((layer + 1) % interval != 0 ? 1 : 0);
-  }
-  return layers;
-}
-
 void read_layers(ConfigReader& reader, DecoderConfig& config) {
   const std::vector<std::int64_t> rotary = read_rotary_layers(reader, config);
   const auto turns = [&](std::int64_t layer) {
@@ -61,10 +43,7 @@ nlohmann::json write_smollm3(const DecoderConfig& config) {
   json["model_type"] = "smollm3";
   json["attention_bias"] = config.qkv_bias;
   json["mlp_bias"] = config.mlp_bias;
-  json["no_rope_layers"] = nlohmann::json::array();
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    json["no_rope_layers"].push_back(config.layer(layer).no_rotary ? 0 : 1);
-  }
+  json["no_rope_layers"] = write_rotary_layers(config);
   const std::int64_t window = window_of(config);
   json["use_sliding_window"] = window > 0;
   json["sliding_window"] = window > 0 ? nlohmann::json(window) : nlohmann::json(nullptr);

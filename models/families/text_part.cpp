@@ -34,6 +34,7 @@ constexpr std::array kClassSizes = {
     ClassSizes{"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 131072},
     ClassSizes{"granite", 32000, 4096, 11008, 32, 32, 0, 2048},
     ClassSizes{"llama", 32000, 4096, 11008, 32, 32, 0, 2048},
+    ClassSizes{"llama4_text", 202048, 5120, 8192, 48, 40, 8, 131072},
     ClassSizes{"ministral3", 131072, 4096, 14336, 34, 32, 8, 262144},
     ClassSizes{"mistral", 32000, 4096, 14336, 32, 32, 8, 131072},
     ClassSizes{"phi3", 32064, 3072, 8192, 32, 32, 0, 4096},

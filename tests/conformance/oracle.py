@@ -64,9 +64,10 @@ def each_example(model, sequences):
 
 
 def router_scores(outputs):
-    """Picks the experts' scores from the outputs of a router: the widest tensor."""
+    """Picks the experts' scores from the outputs of a router: the last one of the widest tensors. That of Llama 4 has
+    scores of the chosen experts before those of all."""
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    return max((x for x in outputs if x.is_floating_point()), key=lambda x: x.shape[-1])
+    return max((x for x in reversed(outputs) if x.is_floating_point()), key=lambda x: x.shape[-1])
 
 
 def routers_of(model):

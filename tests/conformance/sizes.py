@@ -15,6 +15,7 @@ GPU_SIZES = dict(
     vocab_size=1003,
     hidden_size=384,
     intermediate_size=1000,
+    intermediate_size_mlp=1000,
     moe_intermediate_size=136,
     shared_expert_intermediate_size=264,
     num_attention_heads=6,
@@ -29,6 +30,7 @@ GPU_SIZES = dict(
     v_head_dim=40,
     max_position_embeddings=2048,
     sliding_window=70,
+    attention_chunk_size=70,
 )
 WIDE_HEADS = dict(hidden_size=240, num_attention_heads=3, num_key_value_heads=1)  # head_dim 80
 # For families with a pad token by default: transformers gives its embedding no gradient. packtrain does

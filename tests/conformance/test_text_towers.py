@@ -49,6 +49,10 @@ MODELS = {
     "qwen3_5_moe": ("Qwen3_5MoeConfig", {**GATED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
                                          "shared_expert_intermediate_size": 8}, GATED_PICTURES,
                     {"image_token_id": 90, "video_token_id": 91}),
+    "llama4": ("Llama4Config", {"intermediate_size_mlp": 36, "num_local_experts": 3, "attention_chunk_size": 7,
+                                "moe_layers": [1], "no_rope_layers": [1, 0], "floor_scale": 5, "attn_scale": 0.3},
+               {"vision_output_dim": 8, "projector_input_dim": 8, "projector_output_dim": 8, **PICTURES},
+               {"image_token_index": 90, "boi_token_index": 91, "eoi_token_index": 92}),
     "idefics3": ("Idefics3Config", {"model_type": "llama"}, PICTURES, {"image_token_id": 90}),
 }
 
@@ -202,7 +206,7 @@ def test_two_text_models_in_a_folder_are_refused_by_their_places(config, tmp_pat
     assert code == 66 and "2 text models" in err and "draft." in err, err
 
 
-@pytest.mark.parametrize("text_type", ["cohere2", "gemma", "gemma2", "gemma3_text", "granite", "llama", "ministral3", "mistral",
+@pytest.mark.parametrize("text_type", ["cohere2", "gemma", "gemma2", "gemma3_text", "granite", "llama", "llama4_text", "ministral3", "mistral",
                                        "phi3", "qwen2", "qwen2_5_vl_text", "qwen3", "qwen3_vl_text"])
 def test_sizes_that_a_text_config_leaves_out_are_those_of_its_class(tool, tmp_path, text_type):
     def written(text):

@@ -30,7 +30,7 @@ double llama3_frequency(double frequency, const RotaryScaling& scaling) {
   const double wavelength = 2.0 * std::numbers::pi / frequency;
   const double num_waves = static_cast<double>(scaling.original_max_positions) / wavelength;
   if (num_waves < scaling.low_frequency_factor) return slowed;
-  if (num_waves > scaling.high_frequency_factor) return frequency;
+  if (num_waves >= scaling.high_frequency_factor) return frequency;  // Llama 4 has equal factors
   const double blend = (num_waves - scaling.low_frequency_factor) /
                        (scaling.high_frequency_factor - scaling.low_frequency_factor);
   return (1.0 - blend) * slowed + blend * frequency;
