@@ -21,6 +21,22 @@ struct ExpandedKeys;       // models/ops/attention/expanded_keys.h
 struct ShortDivisions;     // models/ops/attention/short/attention.h
 struct RoutingStatistics;  // models/layers/routing_statistics.h
 
+// Rows that one block computes and later blocks read. Their gradient is the sum of those of all
+// readers.
+struct SharedRows {
+  at::Tensor rows;
+  at::Tensor gradient;  // undefined: no reader has had its backward
+
+  // `part` must not be used afterwards.
+  void add_gradient(const at::Tensor& part) {
+    if (gradient.defined()) {
+      gradient.add_(part);
+    } else {
+      gradient = part;
+    }
+  }
+};
+
 // What blocks compute from a batch, for later blocks and for the caller.
 struct BatchState {
   // The boundaries in cuDNN's form. The attention of the first layer fills this.
@@ -39,6 +55,17 @@ struct BatchState {
   // float32 [T, P], for rotary scalings that depend on the length of each sequence. Keyed by
   // RotaryFrequencies; the first layer fills it.
   std::map<std::int64_t, at::Tensor> token_frequencies;
+  // [T, layers * width]: DecoderConfig::layer_input_width. The embedding fills this.
+  SharedRows layer_inputs;
+  // [T, 2 kv, head_dim]: keys and values to which later layers attend, after norms and positions.
+  // Keyed by the layer that fills it.
+  std::map<std::int64_t, SharedRows> keys_and_values;
+
+  // Drops the rows that blocks share, at the beginning of a forward and when they are not needed.
+  void forget_shared_rows() {
+    layer_inputs = {};
+    keys_and_values.clear();
+  }
 
   // Drops what depends on the boundaries. The next forward computes it again.
   void forget_boundaries() {

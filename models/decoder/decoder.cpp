@@ -103,15 +103,20 @@ class LayerFrequencies {
 
   std::shared_ptr<const RotaryFrequencies> of(std::int64_t layer) {
     const RotaryConfig rotary = config_.rotary_of(layer);
-    const auto found = std::ranges::find(made_, rotary, &Made::first);
-    if (found != made_.end()) return found->second;
-    const std::int64_t dim = config_.resolved_rotary_dim();
-    made_.emplace_back(rotary, std::make_shared<const RotaryFrequencies>(rotary, dim));
-    return made_.back().second;
+    const std::int64_t dim = config_.rotary_dim_of(layer);
+    for (const Made& made : made_) {
+      if (made.rotary == rotary && made.dim == dim) return made.frequencies;
+    }
+    made_.push_back({rotary, dim, std::make_shared<const RotaryFrequencies>(rotary, dim)});
+    return made_.back().frequencies;
   }
 
  private:
-  using Made = std::pair<RotaryConfig, std::shared_ptr<const RotaryFrequencies>>;
+  struct Made {
+    RotaryConfig rotary;
+    std::int64_t dim;
+    std::shared_ptr<const RotaryFrequencies> frequencies;
+  };
 
   const DecoderConfig& config_;
   std::vector<Made> made_;

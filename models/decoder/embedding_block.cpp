@@ -42,11 +42,11 @@ EmbeddingBlock::EmbeddingBlock(std::vector<ParameterSpec> parameters, const Deco
     : parameters_(std::move(parameters)),
       multiplier_(config.embedding_multiplier),
       num_positions_(config.learned_positions ? config.max_positions : 0),
-      lora_(config.lora_of("embed.weight")) {}
+      lora_(config.lora_of("embed.weight")),
+      layer_inputs_(config) {}
 
-BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters,
-                                    const BlockContext& context, const at::Tensor& /*x*/) const {
-  const at::NoGradGuard no_grad;
+at::Tensor EmbeddingBlock::embed(std::span<const Parameter> parameters,
+                                 const BlockContext& context) const {
   const at::Tensor& ids = context.batch.input_ids;
   at::Tensor y = embedding_forward(ids, parameters[0]);
   if (lora_ != nullptr && !context.batch.without_adapter) {
@@ -55,6 +55,15 @@ BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters,
                  context.options.gemm_timing);
   }
   if (multiplier_ != 1.0) y.mul_(multiplier_);
+  return y;
+}
+
+BlockOutput EmbeddingBlock::forward(std::span<const Parameter> parameters,
+                                    const BlockContext& context, const at::Tensor& /*x*/) const {
+  const at::NoGradGuard no_grad;
+  context.batch.state.forget_shared_rows();
+  at::Tensor y = embed(parameters, context);
+  if (layer_inputs_.exist()) layer_inputs_.forward(of_layer_inputs(parameters), context, y);
   if (num_positions_ > 0) {
     y.add_(embedding_forward(known_positions(context.batch, num_positions_), parameters.back()));
   }
@@ -71,7 +80,14 @@ at::Tensor EmbeddingBlock::backward(std::span<const Parameter> parameters,
                        parameters.back());
   }
   const at::Tensor& ids = context.batch.input_ids;
-  const at::Tensor grad = multiplier_ == 1.0 ? grad_output : at::mul(grad_output, multiplier_);
+  at::Tensor grad = grad_output;
+  if (layer_inputs_.exist()) {
+    // Cheaper to compute again than to save.
+    const at::Tensor embedded = embed(parameters, context);
+    grad = layer_inputs_.backward(of_layer_inputs(parameters), context, embedded, grad);
+  }
+  context.batch.state.forget_shared_rows();
+  if (multiplier_ != 1.0) grad = at::mul(grad, multiplier_);
   if (parameters[0].grad.defined()) embedding_backward(grad, ids, parameters[0]);
   if (lora_ != nullptr) {
     const Parameter* b = &parameters[2];

@@ -21,13 +21,22 @@ std::vector<std::int64_t> ranks_of_modules(const DecoderConfig& config,
 }
 
 // A gate of the output is before the queries (layer_operators.cpp).
-std::vector<std::int64_t> rows_of_attention(const DecoderConfig& config, std::int64_t rows) {
-  const std::int64_t keys = config.num_kv_heads * config.head_dim;
-  const std::int64_t queries = config.num_heads * config.head_dim;
-  std::vector<std::int64_t> parts = {queries, keys, keys};
+std::vector<std::int64_t> rows_of_attention(const DecoderConfig& config, std::int64_t layer,
+                                            std::int64_t rows) {
+  const std::int64_t head_dim = config.head_dim_of(layer);
+  const std::int64_t keys = config.num_kv_heads_of(layer) * head_dim;
+  const std::int64_t queries = config.num_heads * head_dim;
+  std::vector<std::int64_t> parts = {queries};
+  parts.resize(1 + config.num_projected_kv_heads(layer) / config.num_kv_heads_of(layer), keys);
   if (config.attention_gate) parts.insert(parts.begin(), queries);
   const bool fits = std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) == rows;
-  return fits ? parts : std::vector<std::int64_t>{};
+  return fits && parts.size() > 1 ? parts : std::vector<std::int64_t>{};
+}
+
+// The layer's number in "layers.12.attention.qkv.weight".
+std::int64_t layer_number(std::string_view parameter) {
+  constexpr std::string_view kLayers = "layers.";
+  return std::stoll(std::string(parameter.substr(kLayers.size())));
 }
 
 }  // namespace
@@ -41,7 +50,9 @@ std::vector<std::int64_t> fused_rows(const DecoderConfig& config, const Paramete
         name.find(kLoraA) != std::string_view::npos && parameter.shape.size() == 2;
     return is_stacked ? ranks_of_modules(config, parameter) : std::vector<std::int64_t>{};
   }
-  if (name.ends_with(".attention.qkv.weight")) return rows_of_attention(config, rows);
+  if (name.ends_with(".attention.qkv.weight")) {
+    return rows_of_attention(config, layer_number(name), rows);
+  }
   if (name.ends_with(".attention.key_value_a.weight")) {
     return {config.latent.key_value_rank, config.resolved_rotary_dim()};
   }

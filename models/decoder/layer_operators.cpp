@@ -12,6 +12,7 @@
 #include "models/layers/recorded_delta_net.h"
 #include "models/layers/recorded_experts.h"
 #include "models/layers/recorded_latent_heads.h"
+#include "models/layers/recorded_layer_input.h"
 #include "models/layers/recorded_mamba2.h"
 #include "models/layers/recorded_operators.h"
 #include "models/layers/recorded_short_conv.h"
@@ -97,8 +98,10 @@ Value LayerOperators::merged_latent_heads(OperatorTape& tape, Value x) const {
 Value LayerOperators::merged_heads(OperatorTape& tape, Value x) const {
   if (config_.has_latent_attention()) return merged_latent_heads(tape, x);
   const std::int64_t num_gates = config_.attention_gate ? config_.num_heads : 0;
-  const std::int64_t num_heads = num_gates + config_.num_heads + 2 * config_.num_kv_heads;
-  return project(tape, "attention.qkv", x, num_heads * config_.head_dim, config_.qkv_bias);
+  const std::int64_t num_heads =
+      num_gates + config_.num_heads + config_.num_projected_kv_heads(index_);
+  return project(tape, "attention.qkv", x, num_heads * config_.head_dim_of(index_),
+                 config_.qkv_bias);
 }
 
 Value LayerOperators::attend(OperatorTape& tape, Value x) const {
@@ -107,7 +110,7 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
   options.shape = layer_attention(config_, index_);
   options.sinks = config_.attention_sinks;
   options.standard_deviation = config_.initializer_range;
-  options.rotary = {.num_rotated_heads = config_.num_heads + config_.num_kv_heads,
+  options.rotary = {.num_rotated_heads = config_.num_heads + config_.num_kv_heads_of(index_),
                     .interleaved = config_.interleaved_rotary,
                     .scaling = rotary.scaling.attention_factor};
   options.rotates = rotary.rotates;
@@ -118,9 +121,15 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
   options.norm = {.epsilon = config_.norm.epsilon, .weight_offset = config_.norm.weight_offset};
   if (options.qk_norm == QkNormKind::kHeadUnit) norm_turned_heads(options);
   options.gated = config_.attention_gate;
-  options.value_dim = config_.value_head_dim();
+  options.value_dim = config_.value_head_dim(index_);
+  const LayerPattern pattern = config_.layer(index_);
+  options.shared = {.value_norm = config_.value_norm && !pattern.reads_keys(),
+                    .keys_as_values = pattern.keys_as_values && !pattern.reads_keys(),
+                    .keeps_keys = pattern.keeps_keys,
+                    .layer = index_,
+                    .keys_of_layer = pattern.keys_of_layer};
   const Value y = self_attention(tape, "attention", merged_heads(tape, x), options);
-  if (config_.value_head_dim() == config_.head_dim) return y;
+  if (!config_.has_latent_attention() || options.value_dim == config_.head_dim) return y;
   return values_without_zeros(tape, "attention.values", y, latent_head_shape(config_));
 }
 
@@ -199,7 +208,7 @@ Value LayerOperators::shared_expert(OperatorTape& tape, Value x,
 
 Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const {
   if (!config_.layer(index_).experts) {
-    return dense(tape, "mlp", x, config_.intermediate_size, config_.mlp_bias, residual);
+    return dense(tape, "mlp", x, config_.intermediate_size_of(index_), config_.mlp_bias, residual);
   }
   ExpertsOptions options{config_.experts, config_.activation, config_.initializer_range,
                          num_expert_layers(config_, index_),
@@ -231,6 +240,19 @@ Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch, 
   if (config_.has_norm_after(index_))
     output = norm(tape, branch + "_post_norm", output, config_.norm);
   return add(tape, branch + ".sum", residual, output, multiplier);
+}
+
+Value LayerOperators::finish(OperatorTape& tape, Value x) const {
+  if (const std::int64_t width = config_.layer_input_width; width > 0) {
+    const Value gate = project(tape, "layer_input.gate", x, width, false);
+    const Value both = with_layer_input(tape, "layer_input", gate, {index_ * width, width});
+    const Value product = activation(tape, "layer_input.activation", both,
+                                     {config_.activation.kind, true}, {.may_peak = false});
+    const Value branch = project(tape, "layer_input.output", product, config_.hidden_size, false);
+    const Value normed = norm(tape, "layer_input_post_norm", branch, config_.norm);
+    x = add(tape, "layer_input.sum", x, normed);
+  }
+  return config_.layer_scale ? scaled_by_constant(tape, "layer_scale", x) : x;
 }
 
 LayerOperators::BranchRows LayerOperators::mixer_branch(OperatorTape& tape, Value x,
@@ -279,7 +301,7 @@ Value LayerOperators::record(OperatorTape& tape, Value x) const {
   } else if (selects_early) {
     rows.stream = select_supervised_rows(tape, "input.supervised", x);
   }
-  const Value y = pattern.no_mlp ? rows.stream : mlp_branch(tape, rows);
+  const Value y = finish(tape, pattern.no_mlp ? rows.stream : mlp_branch(tape, rows));
   return selects_late ? select_supervised_rows(tape, "output.supervised", y) : y;
 }
 

@@ -50,6 +50,9 @@ class LayerOperators {
               std::optional<Value> residual) const;
   Value mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const;
   Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
+  // Adds the branch of the layer's own inputs (DecoderConfig::layer_input_width), and multiplies by
+  // the layer's constant.
+  Value finish(OperatorTape& tape, Value x) const;
   // Computes the output of a branch. It adds `residual` where an operator can add it at no cost.
   using BranchEnd = std::function<Value(std::optional<Value> residual)>;
   // Adds the output of a branch, times `multiplier`, to the residual stream.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/decoder/head_block.h"
+#include "models/decoder/layer_inputs.h"
 #include "models/decoder/layer_operators.h"
 #include "models/layers/declared_parameters.h"
 
@@ -36,6 +37,7 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config) {
     declare_weight(tape, "positions.weight", {config.max_positions, config.hidden_size},
                    config.initializer_range);
   }
+  if (config.layer_input_width > 0) declare_layer_inputs(tape, config);
   return freeze_model(config, tape.parameters());
 }
 

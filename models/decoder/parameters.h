@@ -10,7 +10,8 @@
 namespace packtrain {
 
 // H hidden, D head_dim, I intermediate, V vocabulary; weights are [out, in].
-// embed [V, H], and with learned positions positions [max_positions, H].
+// embed [V, H], and with learned positions positions [max_positions, H]. A model
+// with inputs of layers also has those of layer_inputs.h.
 std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 // Those that the layer's operators declare (layer_operators.h). A layer has those of the following
 // that its config has. Each bias follows its weight:
@@ -25,6 +26,10 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 // One with Mamba-2's state space model has these. It has M heads of P, and G groups of a state of
 // N; other names are in recorded_mamba2.h:
 //    mamba2.zxbcdt [2 M P + 2 G N + M, H], mamba2.output [H, M P]
+// Where values are the keys, qkv has kv D fewer rows. Where keys are those of another layer it has
+// heads D. With inputs of P elements a layer also has:
+//    layer_input.gate [P, H], layer_input.output [H, P], layer_input_post_norm [H]
+// A constant factor of the output is layer_scale [1].
 // A gate of attention's output adds heads D rows before those of qkv.
 // A layer with E experts of width J, and a shared one of width S, has these instead of the MLP:
 //    mlp.router [E, H], mlp.router.choice_bias [E], mlp.experts.gate_up [E, 2 J, H],

@@ -29,6 +29,10 @@ MultiplyAdds token_multiply_adds(const DecoderConfig& config) {
     add_operators(layers.layer(layer), sum);
   }
   add_operators(head_shapes(config, one_row), sum);
+  // The projection of the inputs of layers, which the embedding block computes.
+  const std::int64_t of_inputs = config.layer_inputs_width() * config.hidden_size;
+  (config.is_trained("per_layer_projection.weight") ? sum.of_rows : sum.of_frozen_rows) +=
+      of_inputs;
   return sum;
 }
 

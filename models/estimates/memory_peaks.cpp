@@ -63,13 +63,16 @@ class PeakFinder {
     bool no_mixer;
     bool no_mlp;
     bool first;
+    std::int64_t head_dim;
+    std::int64_t intermediate_size;
     auto operator<=>(const Kind&) const = default;
   };
 
   Kind kind_of(std::int64_t layer) const {
     const LayerPattern pattern = config_.layer(layer);
-    return {pattern.experts,         pattern.delta_net, pattern.short_conv, pattern.mamba2,
-            pattern.parallel_mamba2, pattern.no_mixer,  pattern.no_mlp,     is_first(layer)};
+    return {pattern.experts,         pattern.delta_net,        pattern.short_conv, pattern.mamba2,
+            pattern.parallel_mamba2, pattern.no_mixer,         pattern.no_mlp,     is_first(layer),
+            pattern.head_dim,        pattern.intermediate_size};
   }
 
   // The last layer up to `layer` of a kind, or -1.
@@ -136,6 +139,7 @@ class PeakFinder {
     const BackwardMemory memory =
         head_shapes(config_, size_).operators().front().memory(size_, policies_.rest);
     MemoryPeak peak{memory.peak, saved_bytes(config_.num_layers, kInputsOnDevice), {}};
+    peak.kept += shared_row_bytes(config_, size_);
     add_buffers(memory, peak);
     return peak;
   }
@@ -150,6 +154,10 @@ class PeakFinder {
     const bool is_first_branch =
         step == values.peaks().front() && config_.layer(layer).has_both_branches();
     MemoryPeak peak{memory.peak, bytes, {residual_gradients(tape, is_first_branch)}};
+    if (const std::int64_t shared = shared_row_bytes(config_, size_); shared > 0) {
+      peak.kept += shared;
+      peak.in_use.push_back({"gradients of rows that layers share", shared});
+    }
     add_buffers(memory, peak);
     return peak;
   }

@@ -32,6 +32,15 @@ std::vector<SavedActivation> layer_saved_activations(const DecoderConfig& config
   return most;
 }
 
+std::int64_t shared_row_bytes(const DecoderConfig& config, const MicroBatchShape& size) {
+  std::int64_t width = config.layer_inputs_width();
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.layer(layer).keeps_keys) continue;
+    width += 2 * config.num_kv_heads_of(layer) * config.head_dim_of(layer);
+  }
+  return ValueShape{size.num_rows, width, size.compute}.bytes();
+}
+
 std::int64_t total_bytes(const std::vector<SavedActivation>& values) {
   std::int64_t total = 0;
   for (const SavedActivation& value : values) total += value.bytes;

@@ -20,6 +20,10 @@ std::vector<SavedActivation> layer_saved_activations(const DecoderConfig& config
                                                      const LayerPolicies& policies,
                                                      MicroBatchShape size);
 
+// Bytes of the rows in the state of the batch that blocks share (BatchState::layer_inputs and
+// keys_and_values), from forward to backward. Their gradients have as many, in backward.
+std::int64_t shared_row_bytes(const DecoderConfig& config, const MicroBatchShape& size);
+
 std::int64_t total_bytes(const std::vector<SavedActivation>& values);
 
 }  // namespace packtrain

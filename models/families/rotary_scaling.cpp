@@ -18,10 +18,13 @@ struct KindName {
   Kind kind;
   const char* name;
 };
-constexpr std::array kKindNames = {
-    KindName{Kind::kNone, "default"},    KindName{Kind::kLinear, "linear"},
-    KindName{Kind::kDynamic, "dynamic"}, KindName{Kind::kLlama3, "llama3"},
-    KindName{Kind::kYarn, "yarn"},       KindName{Kind::kLongRope, "longrope"}};
+constexpr std::array kKindNames = {KindName{Kind::kNone, "default"},
+                                   KindName{Kind::kLinear, "linear"},
+                                   KindName{Kind::kDynamic, "dynamic"},
+                                   KindName{Kind::kLlama3, "llama3"},
+                                   KindName{Kind::kYarn, "yarn"},
+                                   KindName{Kind::kLongRope, "longrope"},
+                                   KindName{Kind::kProportional, "proportional"}};
 
 const char* name_of(Kind kind) {
   return std::ranges::find(kKindNames, kind, &KindName::kind)->name;
@@ -32,7 +35,7 @@ Kind read_kind(ConfigReader& rope) {
   std::string type = rope.text("rope_type", old_name);
   if (type == "su") type = "longrope";
   const auto* found = std::ranges::find(kKindNames, type, &KindName::name);
-  if (found == kKindNames.end()) {
+  if (found == kKindNames.end() || found->kind == Kind::kProportional) {
     rope.reject("rope_type",
                 "is \"" + type + "\", want default, linear, dynamic, llama3, yarn or longrope");
     rope.ignore_rest();
@@ -52,6 +55,7 @@ class ScalingReader {
     scaling_.kind = read_kind(rope_);
     switch (scaling_.kind) {
       case Kind::kNone:
+      case Kind::kProportional:  // read_proportional_rotary()
         break;
       case Kind::kLinear:
         read_factor();
@@ -180,10 +184,27 @@ RotaryScaling read_rotary_scaling(ConfigReader& rope, const DecoderConfig& confi
   return ScalingReader(rope, config, base, original_max_positions).read();
 }
 
+RotaryScaling read_proportional_rotary(ConfigReader& rope) {
+  RotaryScaling scaling;
+  scaling.kind = Kind::kProportional;
+  scaling.factor = rope.number("factor", 1.0);
+  scaling.proportion = rope.number("partial_rotary_factor", 1.0);
+  if (scaling.factor <= 0) rope.fail("factor", "must be positive");
+  if (scaling.proportion < 0 || scaling.proportion > 1) {
+    rope.fail("partial_rotary_factor", "must be 0 to 1");
+  }
+  rope.require("rope_type", "proportional");
+  return scaling;
+}
+
 nlohmann::json write_rotary_scaling(const RotaryScaling& scaling) {
   nlohmann::json rope = {{"rope_type", name_of(scaling.kind)}};
   if (scaling.kind == Kind::kNone) return rope;
   rope["factor"] = scaling.factor;
+  if (scaling.kind == Kind::kProportional) {
+    rope["partial_rotary_factor"] = scaling.proportion;
+    return rope;
+  }
   if (scaling.kind == Kind::kLinear || scaling.kind == Kind::kDynamic) return rope;
   rope["original_max_position_embeddings"] = scaling.original_max_positions;
   if (scaling.kind == Kind::kLlama3) {

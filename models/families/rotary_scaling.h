@@ -15,6 +15,8 @@ class ConfigReader;
 // over that inside; 0: not set.
 RotaryScaling read_rotary_scaling(ConfigReader& rope, const DecoderConfig& config, double base,
                                   std::int64_t original_max_positions);
+// Reads the parameters of rope_type "proportional", which turns the first part of the pairs.
+RotaryScaling read_proportional_rotary(ConfigReader& rope);
 // The same keys under the names of transformers 5.
 nlohmann::json write_rotary_scaling(const RotaryScaling& scaling);
 

@@ -11,6 +11,8 @@
 
 #include "framework/data/attention_pattern.h"
 #include "models/layers/adapter_targets.h"
+#include "models/layers/delta_net_config.h"
+#include "models/layers/latent_attention_config.h"
 #include "models/layers/layer_multipliers.h"
 #include "models/layers/linear_precision.h"
 #include "models/layers/mamba2_config.h"
@@ -73,51 +75,12 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
 };
 
-// A mixer of rows in some layers instead of attention: a gated delta rule (ops/delta_rule) of
-// convolved queries, keys and values, then a gated norm.
-struct DeltaNetConfig {
-  std::int64_t num_key_heads = 0;    // of queries too; 0: no layer has this mixer
-  std::int64_t num_value_heads = 0;  // a multiple of num_key_heads
-  std::int64_t key_head_dim = 0;
-  std::int64_t value_head_dim = 0;
-  std::int64_t conv_width = 4;  // rows that a convolution reads, its own included
-  double norm_epsilon = 1e-6;   // of the gated norm
-  double beta_multiplier = 1;   // factor of the strengths of writes
-  // Its layers have norms before both branches and none after. Other layers may differ.
-  bool norms_before = false;
-  // Limits of initial values: of the decay, and of its step. 0 steps: dt_bias starts at 1.
-  double min_decay = 0.01;
-  double max_decay = 16;
-  double min_step = 0;
-  double max_step = 0;
-
-  std::int64_t key_width() const { return num_key_heads * key_head_dim; }
-  std::int64_t value_width() const { return num_value_heads * value_head_dim; }
-  // Elements of a row that the convolution reads: queries, keys, values.
-  std::int64_t conv_channels() const { return 2 * key_width() + value_width(); }
-
-  bool operator==(const DeltaNetConfig&) const = default;
-};
-
 // A mixer of rows in some layers instead of attention: a gated short convolution (ops/short_conv).
 struct ShortConvConfig {
   std::int64_t width = 0;  // rows that it reads, its own included; 0: no layer has this mixer
   bool bias = false;       // of the convolution and of both projections
 
   bool operator==(const ShortConvConfig&) const = default;
-};
-
-// Queries, keys and values that are projections of compressed rows (multi-head latent attention,
-// DeepSeek-AI, arXiv 2405.04434, 2.1; ops/latent_heads). DecoderConfig::head_dim is that of queries
-// and keys, rotary_dim the part of it that keys share.
-struct LatentAttentionConfig {
-  std::int64_t key_value_rank = 0;  // elements of a compressed row; 0: attention is not latent
-  std::int64_t query_rank = 0;      // the same for queries; 0: they are projections of whole rows
-  std::int64_t value_head_dim = 0;  // at most head_dim
-  double norm_epsilon = 1e-6;       // of the compressed rows
-  double mscale_all_dim = 0;        // of YaRN, which attention_scale has; for config.json
-
-  bool operator==(const LatentAttentionConfig&) const = default;
 };
 
 // The queries at position p are multiplied by 1 + beta log(1 + floor((p + offset) / num_positions))
@@ -146,7 +109,17 @@ struct LayerPattern {
   // A layer without one of its two branches. It has no norm of that branch either.
   bool no_mixer = false;
   bool no_mlp = false;
+  // 0: those of DecoderConfig.
+  std::int64_t head_dim = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t intermediate_size = 0;
+  bool keys_as_values = false;  // values are the projected keys before their norm and positions
+  bool keeps_keys = false;      // later layers attend to its keys and values
+  // An earlier layer, to whose keys and values it attends; -1: it has its own. Such a layer has
+  // QkNormKind::kHead.
+  std::int64_t keys_of_layer = -1;
 
+  bool reads_keys() const { return keys_of_layer >= 0; }
   bool has_attention() const { return !no_mixer && !delta_net && !short_conv && !mamba2; }
   bool has_other_mixer() const { return delta_net || short_conv || mamba2 || parallel_mamba2; }
   bool has_both_branches() const { return !no_mixer && !no_mlp; }
@@ -174,6 +147,7 @@ struct DecoderConfig {
   LayerMultipliers multipliers;
 
   QkNormKind qk_norm = QkNormKind::kNone;
+  bool value_norm = false;        // RMS of each value head, without a weight
   double clip_qkv = 0;            // clips queries, keys and values to [-clip, clip]; 0: no clipping
   double attention_scale = 0;     // factor of q k^T; 0: 1 / sqrt(head_dim)
   double attention_soft_cap = 0;  // c: scores become c tanh(score / c); 0: no cap
@@ -205,12 +179,36 @@ struct DecoderConfig {
   bool head_bias = false;
   double initializer_range = 0.02;
 
+  // Elements of the rows that each layer adds in a third branch (per-layer embeddings). They are
+  // the sum of an embedding of the token and of a normed projection of the embedded row; 0: none.
+  std::int64_t layer_input_width = 0;
+  bool layer_scale = false;  // a constant multiplies the output of a layer
+
   std::shared_ptr<const AdapterTargets> adapter;  // null: all parameters are trained
   LinearPrecision linear;  // of the layers' linear weights; not of experts, embedding and head
 
   LayerPattern layer(std::int64_t index) const {
     return layers.empty() ? LayerPattern{} : layers.at(static_cast<std::size_t>(index));
   }
+  std::int64_t head_dim_of(std::int64_t index) const {
+    const std::int64_t own = layer(index).head_dim;
+    return own == 0 ? head_dim : own;
+  }
+  std::int64_t num_kv_heads_of(std::int64_t index) const {
+    const std::int64_t own = layer(index).num_kv_heads;
+    return own == 0 ? num_kv_heads : own;
+  }
+  std::int64_t intermediate_size_of(std::int64_t index) const {
+    const std::int64_t own = layer(index).intermediate_size;
+    return own == 0 ? intermediate_size : own;
+  }
+  // Rows of keys and values in the projection of a layer, of head_dim_of() elements each.
+  std::int64_t num_projected_kv_heads(std::int64_t index) const {
+    if (layer(index).reads_keys()) return 0;
+    return num_kv_heads_of(index) * (layer(index).keys_as_values ? 1 : 2);
+  }
+  // Elements of the inputs of all layers.
+  std::int64_t layer_inputs_width() const { return num_layers * layer_input_width; }
   RotaryConfig rotary_of(std::int64_t index) const {
     const LayerPattern pattern = layer(index);
     if (pattern.no_rotary) return {.rotates = false};
@@ -267,12 +265,15 @@ struct DecoderConfig {
   }
   bool has_latent_attention() const { return latent.key_value_rank > 0; }
   // Elements of a head of attention's output that the output projection reads.
-  std::int64_t value_head_dim() const {
-    return has_latent_attention() ? latent.value_head_dim : head_dim;
+  std::int64_t value_head_dim(std::int64_t index) const {
+    return has_latent_attention() ? latent.value_head_dim : head_dim_of(index);
   }
   bool has_shared_norm() const { return residual == ResidualKind::kParallel; }
   // Number of elements of a head that rotate.
   std::int64_t resolved_rotary_dim() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
+  std::int64_t rotary_dim_of(std::int64_t index) const {
+    return rotary_dim == 0 ? head_dim_of(index) : rotary_dim;
+  }
 
   bool operator==(const DecoderConfig&) const = default;
 };

@@ -17,7 +17,7 @@ namespace packtrain {
 inline double attention_scale_of(const DecoderConfig& config, std::int64_t layer) {
   const double factor = config.multipliers.scores();
   if (!config.attention_scale_by_layer && factor == 1) return config.attention_scale;
-  const double head_dim = static_cast<double>(config.head_dim);
+  const double head_dim = static_cast<double>(config.head_dim_of(layer));
   const double scale =
       config.attention_scale == 0 ? 1.0 / std::sqrt(head_dim) : config.attention_scale;
   return factor * scale / (config.attention_scale_by_layer ? static_cast<double>(layer + 1) : 1);
@@ -37,8 +37,8 @@ inline QueryTemperature query_temperature_of(const DecoderConfig& config, std::i
 
 inline AttentionShape layer_attention(const DecoderConfig& config, std::int64_t layer) {
   return {.num_heads = config.num_heads,
-          .num_kv_heads = config.num_kv_heads,
-          .head_dim = config.head_dim,
+          .num_kv_heads = config.num_kv_heads_of(layer),
+          .head_dim = config.head_dim_of(layer),
           .scale = attention_scale_of(config, layer),
           .pattern = config.layer(layer).attention,
           .soft_cap = config.attention_soft_cap};

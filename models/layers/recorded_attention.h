@@ -9,6 +9,7 @@
 
 #include "models/block/operator_tape.h"
 #include "models/layers/decoder_config.h"
+#include "models/layers/shared_heads.h"
 #include "models/ops/attention/attention.h"
 #include "models/ops/rms_norm/rms_norm.h"
 #include "models/ops/rotary/rotary.h"
@@ -29,12 +30,14 @@ struct AttentionOptions {
   QkNormKind qk_norm = QkNormKind::kNone;
   RmsNormOptions norm;  // of queries and keys
   bool gated = false;   // the projection begins with a gate of the output (ops/output_gate)
+  SharedHeadsOptions shared;
 };
 
 // Input is the merged projection qkv [T, (heads + 2 kv) D], output [T, heads D]. A gate [T, heads
 // D] precedes it in the same rows. Without a norm and a gate, qkv is rotated in place. With a norm
 // it is not changed, because the norm's backward needs it. Declares NAME.query_norm.weight and
-// NAME.key_norm.weight (shapes: QkNormKind), and NAME.sinks [heads].
+// NAME.key_norm.weight (shapes: QkNormKind), and NAME.sinks [heads]. The projection has fewer rows
+// where values are the keys, or where keys and values are those of another layer (shared_heads.h).
 Value self_attention(OperatorTape& tape, const std::string& name, Value qkv,
                      const AttentionOptions& options);
 

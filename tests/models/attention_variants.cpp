@@ -121,6 +121,41 @@ DecoderConfig chunked() {
   return config;
 }
 
+// Two layers attend to keys and values of others, one of them to keys that are its values too.
+// Layers have heads and MLPs of two widths.
+DecoderConfig shared_keys() {
+  DecoderConfig config = without_biases();
+  config.qk_norm = QkNormKind::kHead;
+  config.value_norm = true;
+  config.attention_scale = 0.5;
+  config.num_layers = 5;
+  const LayerPattern window = {.attention = {.window = 6}, .local_rotary = true};
+  const LayerPattern wide = {.head_dim = 12, .num_kv_heads = 1, .keys_as_values = true};
+  config.layers = {window, wide, window, wide, window};
+  config.layers[0].keeps_keys = config.layers[1].keeps_keys = true;
+  config.layers[2].keys_of_layer = config.layers[4].keys_of_layer = 0;
+  config.layers[3].keys_of_layer = 1;
+  config.layers[3].keys_as_values = false;
+  config.layers[3].intermediate_size = 40;
+  config.rotary.scaling = scaled(Kind::kProportional, 1.5, 8);
+  config.rotary.scaling.proportion = 0.5;
+  return config;
+}
+
+// Inputs of each layer, a constant factor of its output, keys of another layer.
+DecoderConfig layer_inputs() {
+  DecoderConfig config = without_biases();
+  config.qk_norm = QkNormKind::kHead;
+  config.norm_after = true;
+  config.embedding_multiplier = 3;
+  config.activation = {ActivationKind::kGeluTanh, true};
+  config.layer_input_width = 6;
+  config.layer_scale = true;
+  config.tied_embeddings = true;
+  config.layers = {{.keeps_keys = true}, {.keys_of_layer = 0}};
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> attention_variants() {
@@ -133,7 +168,9 @@ std::vector<Variant> attention_variants() {
           {"sinks, a window", sinks()},
           {"a layer without rotary", partly_rotary()},
           {"temperatures of queries", tempered()},
-          {"chunks", chunked()}};
+          {"chunks", chunked()},
+          {"keys of other layers", shared_keys()},
+          {"inputs of layers", layer_inputs()}};
 }
 
 }  // namespace packtrain

@@ -39,8 +39,10 @@ AttentionBackend fastest(const AttentionShape& shape) {
     return deterministic || !cudnn_serves(shape) ? AttentionBackend::kPlain
                                                  : AttentionBackend::kCudnn;
   }
+  // No fused kernel has such wide heads.
+  if (shape.head_dim > kMaxHeadDim && shape.head_dim % 8 == 0) return AttentionBackend::kPlain;
   if (!flash_serves(shape)) {
-    reject_shape(shape, "a head_dim that is a multiple of 8 up to 256 in bfloat16 on CUDA");
+    reject_shape(shape, "a head_dim that is a multiple of 8 in bfloat16 on CUDA");
   }
   return deterministic || !cudnn_serves(shape) ? AttentionBackend::kFlash
                                                : AttentionBackend::kCudnn;

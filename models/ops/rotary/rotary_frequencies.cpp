@@ -90,6 +90,10 @@ double frequency_of(const RotaryConfig& config, std::int64_t i, std::int64_t dim
       const auto& factors = is_long ? scaling.long_factors : scaling.short_factors;
       return plain / factors.at(static_cast<std::size_t>(i));
     }
+    case Kind::kProportional: {
+      const double num_turning = std::floor(scaling.proportion * static_cast<double>(dim) / 2);
+      return static_cast<double>(i) < num_turning ? plain / scaling.factor : 0;
+    }
     case Kind::kNone:
       break;
   }

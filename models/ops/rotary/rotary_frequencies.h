@@ -10,7 +10,8 @@
 //              weight clamp((i - a) / (b - a), 0, 1), and of frequency i itself; at a and b a
 //              wave rotates beta_fast and beta_slow times within M tokens;
 //    longrope  (Ding et al., arXiv 2402.13753) divided by short_factors[i], in sequences of
-//              L > M tokens by long_factors[i].
+//              L > M tokens by long_factors[i];
+//    proportional  all divided by `factor`, and 0 from floor(proportion D / 2) on.
 // In transformers, L is the longest sequence of a padded batch, and `dynamic` remembers the longest
 // one seen. Here each sequence of a pack has its own L, as if it were alone.
 #pragma once

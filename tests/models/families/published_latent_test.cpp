@@ -44,7 +44,7 @@ TEST(PublishedLatent, DeepSeekV2ScalesScoresByYarnAndChoosesThreeOfEightGroups) 
   const DecoderConfig config = read_and_written(deepseek_v2());
   EXPECT_EQ(config.head_dim, 192);
   EXPECT_EQ(config.rotary_dim, 64);
-  EXPECT_EQ(config.value_head_dim(), 128);
+  EXPECT_EQ(config.value_head_dim(0), 128);
   EXPECT_EQ(config.latent.query_rank, 1536);
   EXPECT_TRUE(config.interleaved_rotary);
   EXPECT_EQ(config.rotary.scaling.attention_factor, 1.0);
@@ -114,7 +114,7 @@ TEST(PublishedLatent, Glm47FlashHasExpertsFromTheSecondLayerOn) {
     "tie_word_embeddings": false, "dtype": "bfloat16", "q_lora_rank": 768, "kv_lora_rank": 512,
     "qk_nope_head_dim": 192, "qk_rope_head_dim": 64, "v_head_dim": 256, "vocab_size": 154880})");
   const DecoderConfig config = read_and_written(json);
-  EXPECT_EQ(config.value_head_dim(), config.head_dim);
+  EXPECT_EQ(config.value_head_dim(0), config.head_dim);
   EXPECT_EQ(config.attention_scale, 0);
   EXPECT_FALSE(config.layer(0).experts);
   EXPECT_TRUE(config.layer(1).experts);
