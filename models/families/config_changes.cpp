@@ -96,7 +96,11 @@ std::string without_keys(const std::string& config_json, const std::vector<std::
 
 std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size) {
   auto config = nlohmann::json::parse(config_json);
-  text_of(config)["vocab_size"] = vocab_size;
+  nlohmann::json& text = text_of(config);
+  text["vocab_size"] = vocab_size;
+  // A second embedding of tokens has as many.
+  constexpr const char* kOfLayerInputs = "vocab_size_per_layer_input";
+  if (text.contains(kOfLayerInputs)) text[kOfLayerInputs] = vocab_size;
   return config.dump();
 }
 

@@ -22,6 +22,7 @@
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
 #include "models/families/gemma3_text.h"
+#include "models/families/gemma4_text.h"
 #include "models/families/glm.h"
 #include "models/families/glm4.h"
 #include "models/families/glm4_moe.h"
@@ -143,6 +144,7 @@ std::span<const Family> families() {
       gemma_family(),
       gemma2_family(),
       gemma3_text_family(),
+      gemma4_text_family(),
       glm_family(),
       glm4_family(),
       glm4_moe_family(),

@@ -26,6 +26,8 @@ struct Family {
   std::vector<WeightPiece> (*modules)(const DecoderConfig& config) = nullptr;
   // Prefix of tensors of layers that predict further tokens, which import leaves out, if any.
   const char* prediction_prefix = nullptr;
+  // True for a tensor of published files that the model does not read; import leaves it out.
+  bool (*leaves_out)(const DecoderConfig& config, const std::string& tensor) = nullptr;
 };
 
 std::span<const Family> families();  // the explicit table

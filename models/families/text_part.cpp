@@ -32,6 +32,7 @@ constexpr std::array kClassSizes = {
     ClassSizes{"gemma", 256000, 3072, 24576, 28, 16, 16, 8192},
     ClassSizes{"gemma2", 256000, 2304, 9216, 26, 8, 4, 8192},
     ClassSizes{"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 131072},
+    ClassSizes{"gemma4_text", 262144, 2304, 9216, 30, 8, 4, 131072},
     ClassSizes{"granite", 32000, 4096, 11008, 32, 32, 0, 2048},
     ClassSizes{"llama", 32000, 4096, 11008, 32, 32, 0, 2048},
     ClassSizes{"llama4_text", 202048, 5120, 8192, 48, 40, 8, 131072},

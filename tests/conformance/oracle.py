@@ -35,8 +35,10 @@ def randomize(model, generator):
                 parameter.add_(0.2 * noise)
             else:
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
-        for constant in constants_of(model):
-            constant.copy_(0.2 * torch.randn(constant.shape, generator=generator))
+        for name in sorted(constant_names(model)):
+            noise = 0.2 * torch.randn(model.get_buffer(name).shape, generator=generator)
+            # A factor of the residual stream near 0 would enlarge the rounding of all layers before it.
+            model.get_buffer(name).copy_(1 + noise if name.endswith("layer_scalar") else noise)
 
 
 def constant_names(model):

@@ -59,8 +59,10 @@ std::set<std::int64_t> prediction_layers(const HfTensors& tensors, const Decoder
 // tied embeddings. Layers of a family that predict further tokens are left out too.
 bool is_ignorable(const std::string& name, const TensorView& tensor, const DecoderConfig& config) {
   if (name.ends_with(".rotary_emb.inv_freq") || is_causal_mask(name, tensor)) return true;
-  const char* predicting = find_family(config.family).prediction_prefix;
+  const Family& family = find_family(config.family);
+  const char* predicting = family.prediction_prefix;
   if (predicting != nullptr && name.starts_with(predicting)) return true;
+  if (family.leaves_out != nullptr && family.leaves_out(config, name)) return true;
   const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
   return config.tied_embeddings && name == kHead && tensor.shape == head_shape;
 }

@@ -1,0 +1,230 @@
+#include "models/families/gemma4_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "models/families/gemma4_layers.h"
+#include "models/families/layer_windows.h"
+#include "models/families/llama_layout.h"
+#include "models/families/rotary_scaling.h"
+
+namespace packtrain {
+namespace {
+
+constexpr std::int64_t kWindowOfGemma4 = 512;  // defaults of the keys
+constexpr std::int64_t kVocabOfLayerInputs = 262144;
+constexpr std::int64_t kWidthOfLayerInputs = 256;
+constexpr const char* kInputWidthKey = "hidden_size_per_layer_input";
+constexpr const char* kInputVocabKey = "vocab_size_per_layer_input";
+constexpr const char* kCapKey = "final_logit_softcapping";
+constexpr const char* kBidirectionalKey = "use_bidirectional_attention";
+constexpr const char* kRotaryKey = "rope_parameters";
+constexpr const char* kFullKind = "full_attention";
+constexpr const char* kSlidingKind = "sliding_attention";
+
+// The rotary positions of one kind of layer.
+RotaryConfig read_rotary_of_kind(ConfigReader& rope, const DecoderConfig& config) {
+  RotaryConfig rotary;
+  rotary.base = rope.number("rope_theta");
+  if (rotary.base <= 0) rope.fail("rope_theta", "must be positive");
+  if (rope.text("rope_type", "default") == "proportional") {
+    rotary.scaling = read_proportional_rotary(rope);
+    return rotary;
+  }
+  rotary.scaling = read_rotary_scaling(rope, config, rotary.base, 0);
+  if (rotary.scaling.depends_on_length()) {
+    rope.reject("rope_type", "depends on the length of examples, which this family does not have");
+  }
+  // transformers reads both only for other kinds.
+  const bool is_plain = rotary.scaling.kind == RotaryScaling::Kind::kNone;
+  if (is_plain) rope.ignore({"partial_rotary_factor"});
+  rope.require("partial_rotary_factor", 1.0);
+  rope.require("truncate", true);
+  return rotary;
+}
+
+void read_rotary_of_gemma4(ConfigReader& reader, DecoderConfig& config) {
+  config.rotary = {.base = 1e6};
+  config.rotary.scaling.kind = RotaryScaling::Kind::kProportional;
+  config.rotary.scaling.proportion = 0.25;
+  config.local_rotary = {.base = 1e4};
+  if (!reader.has(kRotaryKey)) return;
+  ConfigReader rope = reader.object(kRotaryKey);
+  for (const char* kind : {kFullKind, kSlidingKind}) {
+    if (!rope.has(kind)) rope.fail(kind, "must be set");
+  }
+  ConfigReader full = rope.object(kFullKind);
+  ConfigReader sliding = rope.object(kSlidingKind);
+  config.rotary = read_rotary_of_kind(full, config);
+  config.local_rotary = read_rotary_of_kind(sliding, config);
+  full.finish();
+  sliding.finish();
+  rope.finish();
+}
+
+nlohmann::json write_rotary_of_kind(const RotaryConfig& rotary) {
+  nlohmann::json rope = write_rotary_scaling(rotary.scaling);
+  rope["rope_theta"] = rotary.base;
+  return rope;
+}
+
+void read_layer_inputs(ConfigReader& reader, DecoderConfig& config) {
+  config.layer_input_width = reader.count(kInputWidthKey, kWidthOfLayerInputs);
+  if (config.layer_input_width == 0) return reader.ignore({kInputVocabKey});
+  const std::int64_t vocab = reader.integer(kInputVocabKey, kVocabOfLayerInputs);
+  if (vocab != config.vocab_size) {
+    reader.fail(kInputVocabKey, "is " + std::to_string(vocab) + ", want " +
+                                    std::to_string(config.vocab_size) +
+                                    " (vocab_size): each token needs an input of the layers");
+  }
+}
+
+DecoderConfig parse_gemma4_text(const nlohmann::json& json) {
+  ConfigReader reader(json);
+  DecoderConfig config;
+  config.family = "gemma4_text";
+  reader.integer("num_key_value_heads");  // the fallback of transformers is for its own sizes
+  read_llama_layout(reader, config,
+                    {.head_dim = 256,
+                     .max_positions = 131072,
+                     .tied = true,
+                     .activation_key = "hidden_activation",
+                     .activation = "gelu_pytorch_tanh",
+                     .layered_rotary = true});
+  config.qkv_bias = reader.boolean("attention_bias", false);
+  config.attention_output_bias = config.qkv_bias;
+  config.embedding_multiplier = std::sqrt(static_cast<double>(config.hidden_size));
+  config.norm_after = config.value_norm = config.layer_scale = true;
+  config.qk_norm = QkNormKind::kHead;
+  config.attention_scale = 1;
+  config.logit_soft_cap = reader.number_or_none(kCapKey, 0);
+  if (reader.has(kCapKey) && config.logit_soft_cap <= 0) {
+    reader.fail(kCapKey, "must be positive, or null");
+  }
+  // "vision" is of tokens of pictures alone.
+  if (reader.text(kBidirectionalKey, "vision") != "vision") {
+    reader.reject(kBidirectionalKey, "lets tokens see those behind them, which is not computed");
+  }
+  reader.require("enable_moe_block", false);
+  reader.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
+  read_rotary_of_gemma4(reader, config);
+  read_layer_inputs(reader, config);
+  read_layer_types(reader, config, reader.integer("sliding_window", kWindowOfGemma4),
+                   [](std::int64_t layer) { return (layer + 1) % 6 != 0; });
+  read_gemma4_layers(reader, config);
+  turn_windows_apart(config);
+  reader.finish(other_names(config));
+  return config;
+}
+
+nlohmann::json write_gemma4_text(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json["architectures"] = {"Gemma4ForCausalLM"};
+  json["model_type"] = "gemma4_text";
+  json["attention_bias"] = config.qkv_bias;
+  json["hidden_activation"] = json["hidden_act"];
+  json[kCapKey] = config.logit_soft_cap > 0 ? nlohmann::json(config.logit_soft_cap) : nullptr;
+  json[kRotaryKey] = {{kFullKind, write_rotary_of_kind(config.rotary)},
+                      {kSlidingKind, write_rotary_of_kind(config.local_rotary)}};
+  for (const char* key : {"hidden_act", "rope_theta", "rope_scaling"}) json.erase(key);
+  json[kInputWidthKey] = config.layer_input_width;
+  json[kInputVocabKey] = config.vocab_size;
+  json["enable_moe_block"] = false;
+  write_layer_types(config, kWindowOfGemma4, json);
+  write_gemma4_layers(config, json);
+  return json;
+}
+
+void add_attention_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
+                             const std::string& ours, const std::string& theirs) {
+  const LayerPattern pattern = config.layer(layer);
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t head_dim = config.head_dim_of(layer);
+  const std::int64_t keys = config.num_kv_heads_of(layer) * head_dim;
+  const std::string attention = ours + "attention.";
+  const std::string their_attention = theirs + "self_attn.";
+  const auto projection = [&](const char* name, std::int64_t rows) {
+    map.linear(attention + "qkv", their_attention + name, rows, hidden, config.qkv_bias);
+  };
+  projection("q_proj", config.num_heads * head_dim);
+  if (!pattern.reads_keys()) projection("k_proj", keys);
+  if (!pattern.reads_keys() && !pattern.keys_as_values) projection("v_proj", keys);
+  map.norm(attention + "query_norm", their_attention + "q_norm", head_dim);
+  if (!pattern.reads_keys()) map.norm(attention + "key_norm", their_attention + "k_norm", head_dim);
+  map.linear(attention + "output", their_attention + "o_proj", hidden, config.num_heads * head_dim,
+             config.attention_output_bias);
+}
+
+void add_layer_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
+  const std::string ours = "layers." + std::to_string(layer) + ".";
+  const std::string theirs = "model." + ours;
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t inner = config.intermediate_size_of(layer);
+  const auto norm = [&](const char* name, const char* hf_name) {
+    map.norm(ours + name, theirs + hf_name, hidden);
+  };
+  norm("attention_norm", "input_layernorm");
+  add_attention_of_gemma4(map, config, layer, ours, theirs);
+  norm("attention_post_norm", "post_attention_layernorm");
+  norm("mlp_norm", "pre_feedforward_layernorm");
+  map.linear(ours + "mlp.gate_up", theirs + "mlp.gate_proj", inner, hidden, false);
+  map.linear(ours + "mlp.gate_up", theirs + "mlp.up_proj", inner, hidden, false);
+  map.linear(ours + "mlp.down", theirs + "mlp.down_proj", hidden, inner, false);
+  norm("mlp_post_norm", "post_feedforward_layernorm");
+  if (const std::int64_t width = config.layer_input_width; width > 0) {
+    map.linear(ours + "layer_input.gate", theirs + "per_layer_input_gate", width, hidden, false);
+    map.linear(ours + "layer_input.output", theirs + "per_layer_projection", hidden, width, false);
+    norm("layer_input_post_norm", "post_per_layer_input_norm");
+  }
+  map.whole(ours + "layer_scale", theirs + "layer_scalar", {1});
+}
+
+std::vector<WeightPiece> weights_of_gemma4_text(const DecoderConfig& config) {
+  WeightMap map;
+  map.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
+  if (config.layer_input_width > 0) {
+    const std::int64_t width = config.layer_inputs_width();
+    map.linear("per_layer_embed", "model.embed_tokens_per_layer", config.vocab_size, width, false);
+    map.linear("per_layer_projection", "model.per_layer_model_projection", width,
+               config.hidden_size, false);
+    map.norm("per_layer_norm", "model.per_layer_projection_norm", config.layer_input_width);
+  }
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    add_layer_of_gemma4(map, config, layer);
+  }
+  map.norm("final_norm", "model.norm", config.hidden_size);
+  if (!config.tied_embeddings) {
+    map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
+  }
+  return map.take();
+}
+
+// Published files have keys and values of layers that attend to those of another layer.
+bool is_unread_key_of_gemma4(const DecoderConfig& config, const std::string& tensor) {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!tensor.starts_with(kLayers)) return false;
+  const std::size_t end = tensor.find('.', kLayers.size());
+  const std::int64_t layer = std::stoll(tensor.substr(kLayers.size()));
+  if (layer >= config.num_layers || !config.layer(layer).reads_keys()) return false;
+  constexpr std::array<std::string_view, 4> kParts = {"k_proj.", "v_proj.", "k_norm.", "v_norm."};
+  const std::string_view part = std::string_view(tensor).substr(end);
+  return std::ranges::any_of(kParts, [&](std::string_view name) {
+    return part.starts_with(".self_attn." + std::string(name));
+  });
+}
+
+}  // namespace
+
+Family gemma4_text_family() {
+  return {.model_type = "gemma4_text",
+          .parse = parse_gemma4_text,
+          .weights = weights_of_gemma4_text,
+          .write = write_gemma4_text,
+          .leaves_out = is_unread_key_of_gemma4};
+}
+
+}  // namespace packtrain
