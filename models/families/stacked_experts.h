@@ -33,7 +33,7 @@ struct StackedExperts {
 bool is_weight_of_experts(const std::string& parameter);
 
 // By the name of our parameter. Empty for a family whose module has no such parameters (dbrx has
-// matrices [experts * width, hidden]) and for models without experts.
+// matrices [experts * width, hidden]), for Llama 4 (is_in_module()) and for models without experts.
 std::map<std::string, StackedExperts> stacked_experts(const DecoderConfig& config);
 
 }  // namespace packtrain

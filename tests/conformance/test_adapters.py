@@ -138,6 +138,13 @@ def test_experts_that_are_one_matrix_are_refused_by_name(tool, tmp_path):
     assert "'target_parameters' has 'mlp.w1'" in answer.message
 
 
+def test_experts_that_peft_takes_for_transposed_ones_are_refused_by_name(tool, tmp_path):
+    save_adapted("llama4_text", peft_oracle.one_projection_of_experts, tmp_path)
+    answer = tool.ask(tmp_path)
+    assert answer.code == 64
+    assert "'target_parameters' has 'experts.down_proj'" in answer.message
+
+
 def test_dropout_of_experts_is_refused_as_by_peft(tool, tmp_path):
     save_adapted("mixtral", peft_oracle.experts, tmp_path)
     change_config(tmp_path, lora_dropout=0.1)
