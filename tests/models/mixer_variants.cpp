@@ -101,7 +101,12 @@ DecoderConfig one_branch_a_layer() {
                    {.mamba2 = true, .no_mlp = true},
                    {.no_rotary = true, .no_mlp = true},
                    {.no_mixer = true}};
-  config.mamba2 = {.num_heads = 2, .head_dim = 16, .state_dim = 8};
+  config.mamba2 = {.num_heads = 6,
+                   .head_dim = 16,
+                   .num_groups = 2,
+                   .state_dim = 16,
+                   .norm_epsilon = 1e-3,
+                   .norm_groups = 2};
   config.experts = {.num_experts = 5,
                     .experts_per_token = 2,
                     .intermediate_size = 24,
@@ -122,6 +127,7 @@ DecoderConfig mixer_without_mlp_last() {
 }
 
 // Attention and a state space model without a norm on the same rows, with factors of all parts.
+// Those of the model's inputs are large, because no norm enlarges its output.
 DecoderConfig parallel_mixers() {
   DecoderConfig config = mixers_without_biases();
   config.layers = {{.parallel_mamba2 = true}, {.parallel_mamba2 = true}};
@@ -134,8 +140,8 @@ DecoderConfig parallel_mixers() {
   config.multipliers = {.attention_input = 1.2,
                         .key = 0.7,
                         .attention_output = 0.8,
-                        .mamba2_input = 1.1,
-                        .mamba2_parts = {0.7, 1.1, 0.6, 1.4, 0.9},
+                        .mamba2_input = 1.5,
+                        .mamba2_parts = {2, 3, 3.5, 3, 0.9},
                         .mamba2_output = 0.6,
                         .mlp_gate = 0.9,
                         .mlp_output = 0.5};
