@@ -1,5 +1,7 @@
 #include "models/families/gemma4_layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -27,11 +29,12 @@ struct GlobalHeads {
 
 // The key of a layer's entry. transformers writes as many digits as the last key has.
 std::string key_of_layer(ConfigReader& entries, std::int64_t layer) {
-  constexpr std::size_t kMostDigits = 4;
-  const std::string plain = std::to_string(layer);
-  std::string key = plain;
-  while (!entries.has(key) && key.size() < kMostDigits) key.insert(0, "0");
-  return entries.has(key) ? key : plain;
+  constexpr int kMostDigits = 4;
+  for (int digits = 1; digits <= kMostDigits; ++digits) {
+    std::string key = fmt::format("{:0{}}", layer, digits);
+    if (entries.has(key)) return key;
+  }
+  return std::to_string(layer);
 }
 
 // The entries of layers without a window, which must be equal. Other layers have none.
