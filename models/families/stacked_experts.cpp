@@ -27,7 +27,10 @@ std::vector<std::vector<WeightPiece>> layouts_of(const DecoderConfig& config) {
 // A parameter of a module has no ".weight" in its name. PEFT takes matrices [inputs, outputs] of
 // Llama 4 for [outputs, inputs]. Its update would be another one.
 bool is_in_module(const WeightPiece& piece) {
-  if (piece.hf_name.find(".feed_forward.experts.") != std::string::npos) return false;
+  const bool is_transposed = piece.hf_column_stride != 1;
+  if (is_transposed && piece.hf_name.find(".feed_forward.experts.") != std::string::npos) {
+    return false;
+  }
   return piece.coding == WeightCoding::kPlain && piece.hf_shape.size() == 3 &&
          (piece.hf_name.ends_with(".experts.gate_up_proj") ||
           piece.hf_name.ends_with(".experts.up_proj") ||
