@@ -31,6 +31,8 @@ DecoderConfig with_fp8(DecoderConfig config, std::vector<std::string> keep = {},
 // All variants, with the recipes in turn, and a small decoder with each.
 std::vector<Variant> fp8_variants() {
   std::vector<Variant> variants = decoder_variants();
+  // A norm after the product with a layer's inputs enlarges the rounding of all that is before it.
+  std::erase_if(variants, [](const Variant& v) { return v.name == "inputs of layers"; });
   for (std::size_t i = 0; i < variants.size(); ++i) {
     variants[i].config = with_fp8(variants[i].config, {}, kRecipes[i % std::size(kRecipes)]);
   }
