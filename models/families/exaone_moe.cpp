@@ -1,7 +1,6 @@
 #include "models/families/exaone_moe.h"
 
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "models/families/exaone4.h"
@@ -11,28 +10,9 @@
 namespace packtrain {
 namespace {
 
-constexpr const char* kLayerKinds = "mlp_layer_types";
 constexpr SigmoidExpertsNames kExpertNames = {.num_experts = "num_experts",
                                               .num_shared = "num_shared_experts",
                                               .choice_bias = "e_score_correction_bias"};
-
-// A list of "dense" and "sparse" counts before first_k_dense_replace.
-void read_layer_kinds(ConfigReader& reader, DecoderConfig& config) {
-  if (!reader.has(kLayerKinds)) return read_first_dense_layers(reader, config, 1);
-  reader.ignore({"first_k_dense_replace"});
-  const std::vector<std::string> kinds = reader.texts(kLayerKinds);
-  if (std::ssize(kinds) != config.num_layers) {
-    reader.fail(kLayerKinds, "has " + std::to_string(kinds.size()) +
-                                 " values, want one for each of the " +
-                                 std::to_string(config.num_layers) + " layers");
-  }
-  for (const std::string& kind : kinds) {
-    if (kind != "dense" && kind != "sparse") {
-      reader.fail(kLayerKinds, "has '" + kind + "', want 'dense' or 'sparse'");
-    }
-  }
-  set_expert_layers(config, [&](std::int64_t layer) { return kinds.at(layer) == "sparse"; });
-}
 
 // A list of all layers, true for those with experts.
 nlohmann::json expert_flags(const DecoderConfig& config) {
@@ -55,7 +35,7 @@ DecoderConfig parse_exaone_moe(const nlohmann::json& json) {
                         .intermediate_size = 1024,
                         .weight_multiplier = 2.5,
                         .names = kExpertNames});
-  read_layer_kinds(reader, config);
+  read_mlp_layer_types(reader, config, reader.count("first_k_dense_replace", 1));
   reader.require("is_moe_layer", expert_flags(config));  // other programs read it
   read_exaone_windows(reader, config);
   reader.finish(other_names(config));
@@ -67,10 +47,7 @@ nlohmann::json write_exaone_moe(const DecoderConfig& config) {
   json["architectures"] = {"ExaoneMoeForCausalLM"};
   json["model_type"] = "exaone_moe";
   write_sigmoid_experts(config, json, kExpertNames);
-  json[kLayerKinds] = nlohmann::json::array();
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    json[kLayerKinds].push_back(config.layer(layer).experts ? "sparse" : "dense");
-  }
+  write_mlp_layer_types(config, json);
   write_exaone_windows(config, json);
   json["pad_token_id"] = nullptr;  // the family's default is a token of the vocabulary
   return json;

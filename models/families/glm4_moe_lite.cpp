@@ -1,38 +1,12 @@
 #include "models/families/glm4_moe_lite.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "models/families/latent_layout.h"
 #include "models/families/sigmoid_experts.h"
 
 namespace packtrain {
 namespace {
-
-constexpr const char* kMlpTypes = "mlp_layer_types";
-
-void read_mlp_layer_types(ConfigReader& reader, DecoderConfig& config) {
-  std::vector<std::string> types = reader.texts(kMlpTypes);
-  if (types.empty()) {
-    types.assign(static_cast<std::size_t>(config.num_layers), "sparse");
-    types.front() = "dense";
-  }
-  if (std::ssize(types) != config.num_layers) {
-    reader.fail(kMlpTypes, "has " + std::to_string(types.size()) + " layers, want " +
-                               std::to_string(config.num_layers));
-  }
-  const auto is_known = [](const std::string& type) { return type == "dense" || type == "sparse"; };
-  if (!std::ranges::all_of(types, is_known)) {
-    reader.fail(kMlpTypes, "must be \"dense\" or \"sparse\" for each layer");
-  }
-  set_expert_layers(config, [&](std::int64_t layer) {
-    return types[static_cast<std::size_t>(layer)] == "sparse";
-  });
-  // Published models repeat it under the name of GLM-4.5.
-  reader.require("first_k_dense_replace", num_first_dense_layers(config));
-}
 
 DecoderConfig parse_glm4_moe_lite(const nlohmann::json& json) {
   ConfigReader reader(json);
@@ -47,7 +21,9 @@ DecoderConfig parse_glm4_moe_lite(const nlohmann::json& json) {
                         .intermediate_size = 1536,
                         .experts_per_token = 4,
                         .weight_multiplier = 1.8});
-  read_mlp_layer_types(reader, config);
+  read_mlp_layer_types(reader, config, 1);
+  // Published models repeat it under the name of GLM-4.5.
+  reader.require("first_k_dense_replace", num_first_dense_layers(config));
   reader.finish(other_names(config));
   return config;
 }
@@ -58,10 +34,7 @@ nlohmann::json write_glm4_moe_lite(const DecoderConfig& config) {
   json["model_type"] = "glm4_moe_lite";
   json["rope_interleave"] = config.interleaved_rotary;
   write_sigmoid_experts(config, json);
-  json[kMlpTypes] = nlohmann::json::array();
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    json[kMlpTypes].push_back(config.layer(layer).experts ? "sparse" : "dense");
-  }
+  write_mlp_layer_types(config, json);
   return json;
 }
 

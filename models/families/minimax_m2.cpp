@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kRotaryDim = "rotary_dim";
 
 // Published configs have the number of turned dimensions, others the factor. transformers 5.17
-// reads the factor alone. It would turn whole heads of published models. vLLM reads both.
+// reads the factor alone. It would turn whole heads of published models.
 void read_turned_part(ConfigReader& reader, DecoderConfig& config) {
   if (!reader.has(kRotaryDim)) return;
   const std::int64_t turned = reader.integer(kRotaryDim, config.head_dim);

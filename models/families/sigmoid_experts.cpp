@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "models/families/llama_layout.h"
 #include "models/families/qwen_experts.h"
@@ -10,6 +11,7 @@ namespace packtrain {
 namespace {
 
 constexpr const char* kFirstDense = "first_k_dense_replace";
+constexpr const char* kMlpTypes = "mlp_layer_types";
 
 void add_other_sigmoid_tensors(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
                                const SigmoidExpertsNames& names) {
@@ -64,6 +66,33 @@ void read_sigmoid_experts(ConfigReader& reader, DecoderConfig& config,
 void read_first_dense_layers(ConfigReader& reader, DecoderConfig& config, std::int64_t fallback) {
   const std::int64_t first = reader.count(kFirstDense, fallback);
   set_expert_layers(config, [&](std::int64_t layer) { return layer >= first; });
+}
+
+void read_mlp_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t num_dense) {
+  std::vector<std::string> types = reader.texts(kMlpTypes);
+  if (types.empty()) {
+    for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+      types.emplace_back(layer < num_dense ? "dense" : "sparse");
+    }
+  }
+  if (std::ssize(types) != config.num_layers) {
+    reader.fail(kMlpTypes, "has " + std::to_string(types.size()) + " layers, want " +
+                               std::to_string(config.num_layers));
+  }
+  for (const std::string& type : types) {
+    if (type == "dense" || type == "sparse") continue;
+    reader.fail(kMlpTypes, "has \"" + type + "\", want \"dense\" or \"sparse\" for each layer");
+  }
+  set_expert_layers(config, [&](std::int64_t layer) {
+    return types[static_cast<std::size_t>(layer)] == "sparse";
+  });
+}
+
+void write_mlp_layer_types(const DecoderConfig& config, nlohmann::json& json) {
+  json[kMlpTypes] = nlohmann::json::array();
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    json[kMlpTypes].push_back(config.layer(layer).experts ? "sparse" : "dense");
+  }
 }
 
 std::int64_t num_first_dense_layers(const DecoderConfig& config) {

@@ -38,6 +38,11 @@ void read_sigmoid_experts(ConfigReader& reader, DecoderConfig& config,
                           const SigmoidExpertsDefaults& defaults);
 // Reads first_k_dense_replace, the number of first layers without experts.
 void read_first_dense_layers(ConfigReader& reader, DecoderConfig& config, std::int64_t fallback);
+// Reads mlp_layer_types, "dense" or "sparse" for each layer. Where it is not set, the first
+// `num_dense` layers are dense.
+void read_mlp_layer_types(ConfigReader& reader, DecoderConfig& config, std::int64_t num_dense);
+// Inverse of read_mlp_layer_types.
+void write_mlp_layer_types(const DecoderConfig& config, nlohmann::json& json);
 std::int64_t num_first_dense_layers(const DecoderConfig& config);
 // Inverse of read_sigmoid_experts.
 void write_sigmoid_experts(const DecoderConfig& config, nlohmann::json& json,

@@ -63,7 +63,7 @@ struct ExpertsConfig {
   bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
   double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
   RouterKind router = RouterKind::kSoftmax;   // the others: models/ops/experts/routing.h
-  bool choice_bias = false;    // kSigmoid: a constant added to the scores for the choice alone
+  bool choice_bias = false;    // kSigmoid: added to the scores for the choice alone, no gradient
   double sum_epsilon = 1e-20;  // kSigmoid with normalize_weights: added to the sum of weights
   // kSoftmax and kSigmoid: experts in groups, of which each token chooses some.
   std::int64_t num_groups = 1;

@@ -47,14 +47,3 @@ def vary_heads(generator, changes):
     changes.pop("rope_parameters", None)
     if is_set(generator):
         changes["rope_parameters"] = draw_rotary(generator, turned)
-
-
-def vary_groups(generator, changes, least):
-    """Draws groups of experts and the dense layers. The weight of one expert is 1, whose gradient in transformers is
-    nothing but rounding."""
-    groups = generator.choice([1, 2, 3])
-    chosen = generator.randint(1, groups)
-    per_group = generator.randint(least, 4)
-    changes["n_routed_experts"] = groups * per_group
-    changes["num_experts_per_tok"] = generator.randint(min(2, chosen * per_group), chosen * per_group)
-    changes.update(n_group=groups, topk_group=chosen, n_shared_experts=generator.randint(1, 3))

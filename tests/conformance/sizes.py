@@ -46,3 +46,14 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 # For the 4 pairs of SMALL's heads: examples of up to 10 tokens are short.
 LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.3, 1.7],
                 long_factor=[1.0, 2.0, 5.0, 16.0], original_max_position_embeddings=10)
+
+
+def vary_groups(generator, changes, least=2, experts="n_routed_experts", shared="n_shared_experts"):
+    """Draws groups of experts and the shared ones. The weight of one expert is 1, whose gradient in transformers is
+    nothing but rounding."""
+    groups = generator.choice([1, 2, 3])
+    chosen = generator.randint(1, groups)
+    per_group = generator.randint(least, 4)
+    changes[experts] = groups * per_group
+    changes["num_experts_per_tok"] = generator.randint(min(2, chosen * per_group), chosen * per_group)
+    changes.update({"n_group": groups, "topk_group": chosen, shared: generator.randint(1, 3)})

@@ -149,7 +149,7 @@ DecoderConfig layer_inputs() {
   config.norm_after = true;
   config.embedding_multiplier = 3;
   config.activation = {ActivationKind::kGeluTanh, true};
-  config.layer_input_width = 6;
+  config.layer_input_width = 16;  // products of 8-bit floats take multiples of 16
   config.layer_scale = true;
   config.tied_embeddings = true;
   config.layers = {{.keeps_keys = true}, {.keys_of_layer = 0}};

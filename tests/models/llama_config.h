@@ -35,6 +35,13 @@ inline nlohmann::json new_llama() {
   return config;
 }
 
+// The config that a family reads. Fails where what it writes reads otherwise.
+inline DecoderConfig read_and_written(const nlohmann::json& json) {
+  const DecoderConfig config = parse_decoder_config(json.dump());
+  EXPECT_EQ(parse_decoder_config(find_family(config.family).write(config).dump()), config);
+  return config;
+}
+
 inline std::string message_of(const nlohmann::json& config) {
   try {
     parse_decoder_config(config.dump());

@@ -1,4 +1,4 @@
-from sizes import LLAMA3, SMALL
+from sizes import LLAMA3, SMALL, vary_groups
 from transformers import Dots1Config as Config  # noqa: F401
 
 BASE = dict(SMALL, n_routed_experts=7, num_experts_per_tok=3, moe_intermediate_size=20, n_shared_experts=1,
@@ -32,12 +32,5 @@ REFUSED = {
 
 
 def vary(generator, changes):
-    """Draws groups of experts and the dense layers. The weight of one expert is 1, whose gradient in transformers is
-    nothing but rounding."""
-    groups = generator.choice([1, 2, 3])
-    chosen = generator.randint(1, groups)
-    per_group = generator.randint(2, 4)
-    changes["n_routed_experts"] = groups * per_group
-    changes["num_experts_per_tok"] = generator.randint(2, chosen * per_group)
-    changes.update(n_group=groups, topk_group=chosen, n_shared_experts=generator.randint(1, 3),
-                   first_k_dense_replace=generator.randint(0, changes["num_hidden_layers"]))
+    vary_groups(generator, changes)
+    changes["first_k_dense_replace"] = generator.randint(0, changes["num_hidden_layers"])

@@ -1,4 +1,4 @@
-from sizes import LLAMA3, SMALL, WIDE_HEADS
+from sizes import LLAMA3, SMALL, WIDE_HEADS, vary_groups
 from transformers import ExaoneMoeConfig as Config  # noqa: F401
 
 # The fourth layer sees all tokens and does not turn.
@@ -32,12 +32,5 @@ REFUSED = {
 
 
 def vary(generator, changes):
-    """Draws groups of experts and the dense layers. The weight of one expert is 1, whose gradient in transformers is
-    nothing but rounding."""
-    groups = generator.choice([1, 2, 3])
-    chosen = generator.randint(1, groups)
-    per_group = generator.randint(2, 4)
-    changes["num_experts"] = groups * per_group
-    changes["num_experts_per_tok"] = generator.randint(2, chosen * per_group)
-    changes.update(n_group=groups, topk_group=chosen, num_shared_experts=generator.randint(1, 3),
-                   first_k_dense_replace=generator.randint(0, changes["num_hidden_layers"]))
+    vary_groups(generator, changes, experts="num_experts", shared="num_shared_experts")
+    changes["first_k_dense_replace"] = generator.randint(0, changes["num_hidden_layers"])

@@ -1,5 +1,5 @@
-from latent_heads import LATENT_CASES, LATENT_GPU, LATENT_REFUSED, SIZES, vary_groups, vary_heads
-from sizes import YARN
+from latent_heads import LATENT_CASES, LATENT_GPU, LATENT_REFUSED, SIZES, vary_heads
+from sizes import YARN, vary_groups
 from transformers import Glm4MoeLiteConfig
 
 BASE = dict(SIZES, n_routed_experts=7, num_experts_per_tok=3, moe_intermediate_size=20)

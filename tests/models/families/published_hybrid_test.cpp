@@ -13,12 +13,7 @@ namespace packtrain::published_hybrid_test {
 namespace {
 
 using test::message_of;
-
-DecoderConfig read_and_written(const nlohmann::json& json) {
-  const DecoderConfig config = parse_decoder_config(json.dump());
-  EXPECT_EQ(parse_decoder_config(find_family(config.family).write(config).dump()), config);
-  return config;
-}
+using test::read_and_written;
 
 // As LFM2-8B-A1B's, with fewer layers.
 TEST(PublishedHybrids, LfmTwoWithExpertsAddsAMillionthToTheSumOfWeights) {

@@ -11,12 +11,7 @@ namespace packtrain {
 namespace {
 
 using test::message_of;
-
-DecoderConfig read_and_written(const nlohmann::json& json) {
-  const DecoderConfig config = parse_decoder_config(json.dump());
-  EXPECT_EQ(parse_decoder_config(find_family(config.family).write(config).dump()), config);
-  return config;
-}
+using test::read_and_written;
 
 nlohmann::json smollm3() {
   return nlohmann::json::parse(R"({

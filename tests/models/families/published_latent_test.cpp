@@ -12,12 +12,7 @@ namespace packtrain::published_latent_test {
 namespace {
 
 using test::message_of;
-
-DecoderConfig read_and_written(const nlohmann::json& json) {
-  const DecoderConfig config = parse_decoder_config(json.dump());
-  EXPECT_EQ(parse_decoder_config(find_family(config.family).write(config).dump()), config);
-  return config;
-}
+using test::read_and_written;
 
 nlohmann::json deepseek_v2() {
   return nlohmann::json::parse(R"({
