@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""flash-linear-attention's gated delta rule and causal convolution on the documents of benchmarks/ops, one GPU.
+"""flash-linear-attention's kernels of recurrent layers on the documents of benchmarks/ops, one GPU.
 
-    delta_rule.py [--repeats N]
+    delta_rule.py [--repeats N] [--mamba]
 
 Prints a JSON line for each mixture of documents: the time of the kernels of forward and of backward in us. Time between
-kernels is not in it. Shapes are those of Qwen3-Next: 16 heads of queries and keys, 32 of values, 128 wide. Triton
-compiles and times its variants first, some minutes on an empty cache.
+kernels is not in it. Shapes of the gated delta rule and its convolution are those of Qwen3-Next: 16 heads of queries
+and keys, 32 of values, 128 wide. Mamba-2's state space model is its "simple GLA", at the sizes of
+Granite-4.0-H-Micro. There b and c are repeated for all heads before the measurement, and x is multiplied by the steps.
+Triton compiles and times its variants first, some minutes on an empty cache.
 
 With Triton from 3.4.0 to before 3.7.1 on Hopper, flash-linear-attention refuses a kernel of backward, because its
 numbers may be wrong. The kernel is timed all the same, and the line has "refused": true.
@@ -19,8 +21,10 @@ import torch
 from fla.modules.convolution import causal_conv1d
 from fla.ops.common import chunk_o
 from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+from fla.ops.simple_gla import chunk_simple_gla
 
 KEY_HEADS, HEADS, HEAD_DIM, WIDTH = 16, 32, 128, 4
+SSD_HEADS, SSD_COLUMNS, SSD_STATE = 64, 64, 128
 TOKENS = 8192
 
 
@@ -59,6 +63,23 @@ def random_heads(tokens: int, heads: int) -> torch.Tensor:
     return torch.randn(1, tokens, heads, HEAD_DIM, device="cuda", dtype=torch.bfloat16)
 
 
+def measure_state_space_model(bounds: list[int], repeats: int) -> dict[str, float]:
+    tokens = bounds[-1]
+    seqlens = torch.tensor(bounds, device="cuda")
+
+    def random(width: int) -> torch.Tensor:
+        return torch.randn(1, tokens, SSD_HEADS, width, device="cuda", dtype=torch.bfloat16)
+
+    g = torch.randn(1, tokens, SSD_HEADS, device="cuda").abs() * -0.05
+    leaves = [x.detach().requires_grad_() for x in (random(SSD_STATE), random(SSD_STATE), random(SSD_COLUMNS), g)]
+    return time_both(
+        "state space model",
+        lambda: chunk_simple_gla(*leaves, scale=1.0, cu_seqlens=seqlens)[0],
+        leaves,
+        repeats,
+    )
+
+
 def measure(bounds: list[int], repeats: int) -> dict[str, float]:
     tokens = bounds[-1]
     seqlens = torch.tensor(bounds, device="cuda")
@@ -87,7 +108,9 @@ def measure(bounds: list[int], repeats: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=15)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--mamba", action="store_true", help="only Mamba-2's state space model")
+    arguments = parser.parse_args()
+    repeats = arguments.repeats
     refused = chunk_o.IS_NVIDIA_HOPPER and chunk_o.TRITON_ABOVE_3_4_0 and not chunk_o.TRITON_ABOVE_3_7_1
     chunk_o.TRITON_ABOVE_3_7_1 = True
     mixtures = {
@@ -96,7 +119,9 @@ def main() -> None:
         "one document": [0, TOKENS],
     }
     for name, bounds in mixtures.items():
-        times = {key: round(us, 1) for key, us in measure(bounds, repeats).items()}
+        measured = {} if arguments.mamba else measure(bounds, repeats)
+        measured |= measure_state_space_model(bounds, repeats)
+        times = {key: round(us, 1) for key, us in measured.items()}
         print(json.dumps({"documents": name, "tokens": TOKENS, "refused": refused, **times}), flush=True)
 
 

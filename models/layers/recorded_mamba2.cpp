@@ -17,6 +17,7 @@
 #include "models/layers/mixer_conv.h"
 #include "models/ops/gated_norm/product_norm.h"
 #include "models/ops/mamba2/ssd.h"
+#include "models/ops/mamba2/ssd_bytes.h"
 #include "models/ops/mamba2/steps.h"
 
 namespace packtrain {
@@ -223,10 +224,7 @@ class Mamba2 {
   BackwardMemory model_memory(const ValueShape& output, const MicroBatchShape& size,
                               const RecomputePolicy& policy) const {
     const std::int64_t mixed = conv_shape().bytes();
-    const std::int64_t workspace = size.on_gpu
-                                       ? ssd_workspace_bytes({whole_.num_rows, config_.num_heads,
-                                                              config_.head_dim, config_.state_dim})
-                                       : 0;
+    const std::int64_t workspace = size.on_gpu ? ssd_workspace(size) : 0;
     const bool mixes_again = !policy.keeps(ValueKind::kActivationOutput);
     return {"state space model backward",
             {{"gradient of the state space model's output", output.bytes()},
@@ -236,6 +234,16 @@ class Mamba2 {
              {"state space model's workspace, or gradient of its convolution",
               std::max(workspace, mixed), true},
              {"convolution again", mixes_again ? mixed : 0}}};
+  }
+
+  std::int64_t ssd_workspace(const MicroBatchShape& size) const {
+    const SsdSizes sizes{.num_rows = whole_.num_rows,
+                         .num_groups = config_.num_groups,
+                         .num_heads = config_.num_heads,
+                         .head_dim = config_.head_dim,
+                         .state_dim = config_.state_dim};
+    const DataType type = whole_.dtype == at::kBFloat16 ? DataType::kBFloat16 : DataType::kFloat32;
+    return ssd_workspace_bytes(sizes, type, size.shared_bytes);
   }
 
   // Numbers of a row and head: steps, decays, and what the backward of both computes.

@@ -1,4 +1,5 @@
-// cp.async: copies of 16 bytes from global to shared memory. The issuing thread does not wait.
+// cp.async: copies of 16 or of 4 bytes from global to shared memory. The issuing thread does not
+// wait.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,14 @@ __device__ inline void cp_async(const void* from, void* to, bool present) {
   const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
                "r"(present ? 16 : 0)
+               : "memory");
+}
+
+// The same of 4 bytes.
+__device__ inline void cp_async_word(const void* from, void* to, bool present) {
+  const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(from),
+               "r"(present ? 4 : 0)
                : "memory");
 }
 

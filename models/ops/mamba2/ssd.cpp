@@ -135,12 +135,4 @@ void ssd_backward(const at::Tensor& grad_output, const SsdInputs& inputs, const 
   write_gradient(skip, at::mul(grad, inputs.x).sum(at::IntArrayRef{0, 2}));
 }
 
-std::int64_t ssd_workspace_bytes(const SsdSizes& sizes) {
-  constexpr std::int64_t kFloatBytes = 4;
-  const std::int64_t slots = sizes.num_rows / kDeltaRuleChunk;
-  const std::int64_t state = sizes.num_heads * sizes.head_dim * sizes.state_dim;
-  // Running sums, partial sums of D, and states with their gradients between chunks.
-  return kFloatBytes * (2 * sizes.num_rows * sizes.num_heads + 2 * slots * state);
-}
-
 }  // namespace packtrain

@@ -16,7 +16,10 @@
 //    dc = W b + exp(a) S e;   db = W^T c + exp(a_L - a) dS' u
 //    dS = exp(a_L) dS' + sum over i of exp(a_i) c_i e_i^T
 //    da = e (y - D x) - du u, and a_L also has S' dS';   dg_t = sum of da over t and later rows
-// All is computed in float32. Deterministic. T H (2 N P + chunk (N + P) / 2) multiply-adds forward.
+// All is computed in float32, but for bfloat16 inputs of common sizes on a GPU (ssd_bytes.h). Their
+// products read bfloat16, also of the states. Sums are float32. There da is c dc - du u, because
+// e (y - D x) = c dc for each head. Deterministic. T H (2 N P + chunk (N + P) / 2) multiply-adds
+// forward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -52,15 +55,6 @@ at::Tensor ssd_forward(const SsdInputs& inputs, const Parameter& skip, const Ssd
 // and dtypes. Rows of grads.x, .b and .c may have gaps.
 void ssd_backward(const at::Tensor& grad_output, const SsdInputs& inputs, const Parameter& skip,
                   const SsdOptions& options, const SsdInputs& grads);
-
-// Float32 bytes that a backward on a GPU allocates in addition to its results, at most.
-struct SsdSizes {
-  std::int64_t num_rows = 0;
-  std::int64_t num_heads = 0;
-  std::int64_t head_dim = 0;
-  std::int64_t state_dim = 0;
-};
-std::int64_t ssd_workspace_bytes(const SsdSizes& sizes);
 
 // The same on CUDA tensors, whose shapes fit. The backward returns the gradient of D, float32 [H].
 // A CUDA graph cannot capture them. no_cuda_mixers.cpp has them in a build without CUDA.

@@ -132,6 +132,14 @@ TEST_P(StateSpaceModel, StatesOfSeveralTilesHaveTheirRecurrence) {
   expect_recurrence(GetParam(), {0, 66}, {1, 1, 70, 130});
 }
 
+// Sizes that kernels on tensor cores take in bfloat16: multiples of 8, also of several tiles.
+TEST_P(StateSpaceModel, SizesOfTensorCoresHaveTheirRecurrence) {
+  expect_recurrence(GetParam(), {0, 1, 2, 67, 131, 131, 268}, {1, 3, 16, 8});
+  expect_recurrence(GetParam(), {0, 63, 200}, {2, 6, 64, 64});
+  expect_recurrence(GetParam(), {0, 66, 70}, {1, 2, 136, 80});
+  expect_recurrence(GetParam(), {0, 129}, {1, 1, 256, 128});
+}
+
 TEST_P(StateSpaceModel, SequencesOfOneRowHaveTheirRecurrence) {
   Boundaries boundaries(301);
   std::iota(boundaries.begin(), boundaries.end(), 0);
@@ -157,11 +165,10 @@ SsdInputs rows_of(const SsdInputs& in, std::int64_t begin, std::int64_t size) {
   return {part(in.x), part(in.b), part(in.c), part(in.steps), part(in.g)};
 }
 
-TEST_P(StateSpaceModel, OfTwoThousandSequencesIsThatOfEachAlone) {
-  const OperatorCase& on = GetParam();
+void expect_each_alone(const OperatorCase& on, const Sizes& sizes) {
   Boundaries boundaries = {0};
   for (int s = 0; s < 2000; ++s) boundaries.push_back(boundaries.back() + 1 + s % 3);
-  const SsdInputs in = inputs_of(on, boundaries.back(), {1, 2, 4, 3});
+  const SsdInputs in = inputs_of(on, boundaries.back(), sizes);
   const at::Tensor grad = random_tensor(on, in.x.sizes(), "d y");
   const Results all = results_of(on, in, grad, boundaries);
   for (const std::size_t s : {0, 1, 2, 999, 1000, 1999}) {
@@ -174,9 +181,17 @@ TEST_P(StateSpaceModel, OfTwoThousandSequencesIsThatOfEachAlone) {
   }
 }
 
-TEST_P(StateSpaceModel, NeverReadsAnotherSequence) {
-  const OperatorCase& on = GetParam();
-  const SsdInputs in = inputs_of(on, 160, {1, 2, 5, 4});
+TEST_P(StateSpaceModel, OfTwoThousandSequencesIsThatOfEachAlone) {
+  expect_each_alone(GetParam(), {1, 2, 4, 3});
+}
+
+TEST_P(StateSpaceModel, OfTwoThousandSequencesOnTensorCoresIsThatOfEachAlone) {
+  if (GetParam().device.is_cpu()) return;  // the test before has the same path there
+  expect_each_alone(GetParam(), {1, 2, 16, 8});
+}
+
+void expect_no_read_of_another_sequence(const OperatorCase& on, const Sizes& sizes) {
+  const SsdInputs in = inputs_of(on, 160, sizes);
   const at::Tensor grad = random_tensor(on, in.x.sizes(), "d y");
   const Boundaries boundaries = {0, 70, 160};
   const Results before = results_of(on, in, grad, boundaries);
@@ -187,6 +202,11 @@ TEST_P(StateSpaceModel, NeverReadsAnotherSequence) {
     const auto last = [&](const Results& of) { return list_of(of.grads)[i].narrow(0, 70, 90); };
     EXPECT_TRUE(last(after).equal(last(before))) << i;
   }
+}
+
+TEST_P(StateSpaceModel, NeverReadsAnotherSequence) {
+  expect_no_read_of_another_sequence(GetParam(), {1, 2, 5, 4});
+  expect_no_read_of_another_sequence(GetParam(), {1, 2, 24, 16});
 }
 
 TEST_P(StateSpaceModel, TakesColumnsOfALargerTensor) {
