@@ -1,7 +1,9 @@
 #include <c10/util/BFloat16.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "training/optimizers/adamw8_arguments.h"
 #include "training/optimizers/cpu_master.h"
@@ -11,17 +13,19 @@ namespace {
 
 constexpr DynamicMap kFirstMap = dynamic_map(/*has_sign=*/true);
 constexpr DynamicMap kSecondMap = dynamic_map(/*has_sign=*/false);
-constexpr DecadeTable kFirstDecades = decade_table(/*has_sign=*/true);
-constexpr DecadeTable kSecondDecades = decade_table(/*has_sign=*/false);
+constexpr CodeTable kFirstCodes = code_table(/*has_sign=*/true);
+constexpr CodeTable kSecondCodes = code_table(/*has_sign=*/false);
 
-void store_codes(const CodedMoment& moment, const DecadeTable& decades, std::int64_t begin,
+template <bool kHasSign>
+void store_codes(const CodedMoment& moment, const CodeTable& table, std::int64_t begin,
                  std::int64_t end, const float* values) {
   float largest = 0;
   for (std::int64_t i = 0; i < end - begin; ++i) largest = std::max(largest, std::abs(values[i]));
   moment.largest[begin / kMomentBlock] = largest;
   const float inverse = largest > 0 ? 1 / largest : 0;
   for (std::int64_t i = 0; i < end - begin; ++i) {
-    moment.codes[begin + i] = nearest_code(decades, values[i] * inverse);
+    const auto bits = std::bit_cast<std::uint32_t>(values[i] * inverse);
+    moment.codes[begin + i] = code_of_bits<kHasSign>(table, bits);
   }
 }
 
@@ -46,8 +50,8 @@ void update_block8(const AdamW8Arguments& a, const UpdatePiece& piece, std::int6
     float& w = master[i - begin];
     w = w * piece.decay - a.step_size * m / (std::sqrt(v) * a.inverse_root_bias2 + a.epsilon);
   }
-  store_codes(a.first, kFirstDecades, begin, end, first);
-  store_codes(a.second, kSecondDecades, begin, end, second);
+  store_codes<true>(a.first, kFirstCodes, begin, end, first);
+  store_codes<false>(a.second, kSecondCodes, begin, end, second);
   masters.write();
 }
 

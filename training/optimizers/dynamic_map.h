@@ -58,50 +58,66 @@ constexpr DynamicMap dynamic_map(bool has_sign) {
   return map;
 }
 
-// What nearest_code() reads of a map. The first number of a decade is nearer than the last of the
-// decade before it from `begin` on.
-struct DecadeTable {
-  float begin[kDecades + 1] = {};  // the last one: of 1
-  float scale[kDecades] = {};      // items in a unit
-  float offset[kDecades] = {};     // items below 0
-  bool has_sign = false;
+// Finds the code of a magnitude by its leading bits. A cell has the float32 magnitudes of one
+// exponent with the same 7 leading bits of the mantissa. So narrow a cell has at most one middle
+// between two numbers. Its entry plus the 16 bits that follow has, from bit 16 on, the distance of
+// the nearest number's code from that of 0.
+struct CodeTable {
+  static constexpr int kCellsOfExponent = 128;
+  static constexpr int kLeastExponent = -23;  // less is nearest to 0
+  static constexpr std::uint32_t kFirstCell = (127 + kLeastExponent) * kCellsOfExponent;
+  static constexpr std::uint32_t kCells = -kLeastExponent * kCellsOfExponent + 1;  // the last: 1
+
+  std::uint32_t cells[kCells + 1] = {};  // one more for all other magnitudes
 };
 
-constexpr DecadeTable decade_table(bool has_sign) {
-  DecadeTable table;
-  table.has_sign = has_sign;
-  double before = 0;
-  for (int decade = 0; decade < kDecades; ++decade) {
-    const int items = items_of_decade(decade, has_sign);
-    const double first = decade_item(decade, 0, has_sign);
-    table.begin[decade] = static_cast<float>((before + first) / 2);
-    table.scale[decade] = static_cast<float>(items / (0.9 * decade_end(decade)));
-    table.offset[decade] = static_cast<float>(items * 0.1 / 0.9);
-    before = decade_item(decade, items - 1, has_sign);
+constexpr CodeTable code_table(bool has_sign) {
+  constexpr int kParts = 1 << 16;  // of a cell
+  const DynamicMap map = dynamic_map(has_sign);
+  const auto number = [&](int distance) {
+    return static_cast<double>(map[static_cast<std::size_t>(zero_code(has_sign) + distance)]);
+  };
+  const int last = kCodes - 1 - zero_code(has_sign);
+  CodeTable table;
+  double unit = 1.0 / (1 << -CodeTable::kLeastExponent);  // 2^exponent
+  int distance = 0;
+  for (std::uint32_t cell = 0; cell < CodeTable::kCells; ++cell) {
+    const auto place = static_cast<int>(cell % CodeTable::kCellsOfExponent);
+    if (place == 0 && cell > 0) unit *= 2;
+    const double size = unit / CodeTable::kCellsOfExponent;
+    // Parts of the cell that are below the middle of two numbers.
+    const auto parts = [&] {
+      return distance == last
+                 ? kParts
+                 : ((number(distance) + number(distance + 1)) / 2 - unit - place * size) / size *
+                       kParts;
+    };
+    while (parts() <= 0) ++distance;
+    const auto whole = static_cast<int>(parts() < kParts ? parts() : kParts);
+    const int below = whole < parts() && whole < kParts ? whole + 1 : whole;
+    table.cells[cell] = static_cast<std::uint32_t>(distance * kParts + kParts - below);
   }
-  table.begin[kDecades] = static_cast<float>((before + 1) / 2);
   return table;
 }
 
-// The code of the number nearest to x, |x| <= 1. Without a sign x >= 0, and x > 0 has the code of
-// the smallest positive number at least. A second moment of 0 would divide a first moment by
-// epsilon alone. NaN has the code of 0.
-constexpr std::uint8_t nearest_code(const DecadeTable& table, float x) {
-  const bool is_negative = x < 0;
-  const float magnitude = is_negative ? -x : x;
-  const int zero = zero_code(table.has_sign);
-  if (!(magnitude >= table.begin[0])) {
-    const bool is_smallest = !table.has_sign && magnitude > 0;
-    return static_cast<std::uint8_t>(zero + (is_smallest ? 1 : 0));
+// The code of the number nearest to x, |x| <= 1, given by its bits. Without a sign x >= 0, and
+// x > 0 has the code of the smallest positive number at least. A second moment of 0 would divide a
+// first moment by epsilon alone. NaN has the code of 0.
+template <bool kHasSign>
+constexpr std::uint8_t code_of_bits(const CodeTable& table, std::uint32_t bits) {
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+  // Wraps around below the first cell.
+  const std::uint32_t cell = (magnitude >> 16U) - CodeTable::kFirstCell;
+  const std::uint32_t entry = table.cells[cell < CodeTable::kCells ? cell : CodeTable::kCells];
+  const auto distance = static_cast<int>((entry + (magnitude & 0xFFFFU)) >> 16U);
+  if constexpr (kHasSign) {
+    const int code = zero_code(true) + (magnitude == bits ? distance : -distance);
+    return static_cast<std::uint8_t>(code < 0 ? 0 : code);  // -1 is no number
+  } else {
+    constexpr std::uint32_t kInfinity = 0x7F800000U;
+    const bool is_positive = magnitude - 1 < kInfinity;  // not 0, not NaN
+    return static_cast<std::uint8_t>(distance > 0 ? distance : is_positive ? 1 : 0);
   }
-  if (!is_negative && magnitude >= table.begin[kDecades]) return kCodes - 1;
-  int decade = 0;
-  for (int d = 1; d < kDecades; ++d) decade += magnitude >= table.begin[d] ? 1 : 0;
-  const int items = items_of_decade(decade, table.has_sign);
-  int item = static_cast<int>(magnitude * table.scale[decade] - table.offset[decade]);
-  item = item < 0 ? 0 : item >= items ? items - 1 : item;
-  const int distance = code_distance(decade, item, table.has_sign);
-  return static_cast<std::uint8_t>(is_negative ? zero - distance : zero + distance);
 }
 
 }  // namespace packtrain
