@@ -7,6 +7,7 @@ available, and computes experts one by one.
 """
 
 import dataclasses
+import re
 
 import family
 import oracle
@@ -21,9 +22,11 @@ LENGTHS = [70, 1, 900, 33, 5, 260, 18]  # one 13 to 900 times as long as the oth
 # A tensor's relative error (root of squares) is at most this factor times an error of transformers in bfloat16.
 # That is the error of the same tensor, or the mean over the model's tensors.
 FACTOR = 1.5
-# Rounding turns which experts some tokens choose, other ones on each side, and an expert may have few. (The
-# cases "all_experts" leave no choice.)
+# Rounding turns which experts some tokens choose, other ones on each side. An expert may have few tokens, and
+# one of them is then most of its gradient. So the experts of a layer are compared as one tensor. (The cases "all_experts"
+# leave no choice.)
 FACTOR_OF_CHOICES = 4
+EXPERT = re.compile(r"\.experts\.\d+\.")
 # Softmax ignores what all keys share, so that most of the gradients of these biases cancels. In fused
 # attention, transformers' too, the rest is mostly rounding.
 FACTOR_OF_CANCELLED = 4
@@ -39,6 +42,8 @@ FEW = 16  # numbers
 FACTOR_OF_DELTA_RULES = 2
 DELTA_RULE = ".linear_attn."
 LOSS_TOLERANCE = 1e-3
+# Choices change logits by up to a seventh. The loss may have this part of the error of transformers' logits.
+LOSS_OF_LOGITS = 0.01
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CASES = [case for name in family.names()
          for case in family.gpu_cases_of(name)[:None if DEVICE == "cuda" else 1]]
@@ -99,6 +104,14 @@ def factor(case, name, tensor):
     return FACTOR_OF_DELTA_RULES if DELTA_RULE in name else FACTOR
 
 
+def with_whole_layers(tensors):
+    """The experts of a layer as one tensor."""
+    parts = {}
+    for name, tensor in sorted(tensors.items()):
+        parts.setdefault(EXPERT.sub(".experts.", name), []).append(tensor.flatten())
+    return {name: torch.cat(tensors) for name, tensors in parts.items()}
+
+
 def mean(values):
     return sum(values) / len(values)
 
@@ -107,7 +120,8 @@ def mean(values):
 def test_bfloat16_is_as_near_to_float32_as_transformers(case, tool, tmp_path):
     sides = compute(case, tmp_path, tool)
     assert sides.ours.keys() == sides.exact.keys()
-    ours, theirs = (relative_errors(side, sides.exact) for side in (sides.ours, sides.theirs))
+    exact = with_whole_layers(sides.exact)
+    ours, theirs = (relative_errors(with_whole_layers(side), exact) for side in (sides.ours, sides.theirs))
     typical = mean(theirs.values())
     ratios = {name: ours[name] / max(theirs[name], typical) for name in ours}
     worst = max(ratios, key=ratios.get)
@@ -115,6 +129,6 @@ def test_bfloat16_is_as_near_to_float32_as_transformers(case, tool, tmp_path):
           f"{theirs['loss']:.1e}, mean {mean(ours.values()):.4f} of {typical:.4f}, "
           f"worst {ratios[worst]:.2f} ({worst})")
     too_far = [f"{name}: {ours[name]:.3g}, transformers {theirs[name]:.3g}"
-               for name, ratio in ratios.items() if not ratio <= factor(case, name, sides.exact[name])]
+               for name, ratio in ratios.items() if not ratio <= factor(case, name, exact[name])]
     assert not too_far, "\n".join(too_far)
-    assert ours["loss"] <= LOSS_TOLERANCE
+    assert ours["loss"] <= max(LOSS_TOLERANCE, LOSS_OF_LOGITS * theirs["logits"])

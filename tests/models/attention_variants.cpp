@@ -130,7 +130,7 @@ DecoderConfig shared_keys() {
   config.attention_scale = 0.5;
   config.num_layers = 5;
   const LayerPattern window = {.attention = {.window = 6}, .local_rotary = true};
-  const LayerPattern wide = {.head_dim = 12, .num_kv_heads = 1, .keys_as_values = true};
+  const LayerPattern wide = {.head_dim = 16, .num_kv_heads = 1, .keys_as_values = true};
   config.layers = {window, wide, window, wide, window};
   config.layers[0].keeps_keys = config.layers[1].keeps_keys = true;
   config.layers[2].keys_of_layer = config.layers[4].keys_of_layer = 0;

@@ -143,16 +143,16 @@ DecoderConfig learned_positions() {
   return config;
 }
 
-// Queries and keys of 12 elements, 4 of which turn, and values of 6. Experts in groups.
+// Queries and keys of 16 elements, 4 of which turn, and values of 8. Experts in groups.
 DecoderConfig latent_attention() {
   DecoderConfig config = shared_experts();
   config.layers = {{}, {.experts = true}};
   config.num_kv_heads = config.num_heads;
-  config.head_dim = 12;
+  config.head_dim = 16;
   config.rotary_dim = 4;
   config.interleaved_rotary = true;
   config.latent = {
-      .key_value_rank = 9, .query_rank = 10, .value_head_dim = 6, .norm_epsilon = 1e-3};
+      .key_value_rank = 9, .query_rank = 10, .value_head_dim = 8, .norm_epsilon = 1e-3};
   config.experts.num_experts = 6;
   config.experts.shared_gate = false;
   config.experts.num_groups = 3;

@@ -212,8 +212,8 @@ void expect_saved_as_estimated(const OperatorCase& on, const DecoderConfig& conf
     const auto want = bytes_by_name(saved_activations(layer_shapes(config, layer, size), policy));
     auto got = bytes_by_name(model.saved_by_layer(batch, static_cast<std::size_t>(layer)));
     if (want.contains("attention.statistics") && on.device.is_cuda()) {
-      // Kernels round the rows up and add a few numbers.
-      EXPECT_LT(got["attention.statistics"], 2 * want.at("attention.statistics") + 4096);
+      // Kernels round the rows of each sequence up and add a few numbers. Chunks are sequences.
+      EXPECT_LT(got["attention.statistics"], 4 * want.at("attention.statistics") + 4096);
       got["attention.statistics"] = want.at("attention.statistics");
     }
     EXPECT_EQ(got, want) << "layer " << layer;
