@@ -44,12 +44,13 @@ Value short_conv(OperatorTape& tape, const std::string& name, Value projection,
                                                      short_conv_options(run), again));
     if (recomputes) run.set(y, again);
   };
-  step.memory = [=](const MicroBatchShape& /*size*/, const RecomputePolicy& policy) {
+  step.memory = [=](const MicroBatchShape& size, const RecomputePolicy& policy) {
     const bool again = !policy.keeps(ValueKind::kActivationOutput);
+    const std::int64_t products = size.on_gpu ? 0 : 4 * out.bytes();  // a kernel keeps none
     return BackwardMemory{"short convolution backward",
                           {{"gradient of the short convolution's output", out.bytes()},
                            {"gradient of the short convolution's projection", in.bytes(), true},
-                           {"short convolution's products", 4 * out.bytes(), true},
+                           {"short convolution's products", products, true},
                            {"short convolution again", again ? out.bytes() : 0}}};
   };
   tape.record(std::move(step));

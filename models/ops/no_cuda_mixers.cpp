@@ -9,6 +9,7 @@
 #include "models/ops/latent_heads/latent_heads.h"
 #include "models/ops/mamba2/ssd.h"
 #include "models/ops/output_gate/output_gate.h"
+#include "models/ops/short_conv/short_conv.h"
 
 namespace packtrain {
 
@@ -90,6 +91,20 @@ at::Tensor output_gate_backward_cuda(const at::Tensor& /*grad_output*/, const at
                                      const at::Tensor& /*z*/, const at::Tensor& /*grad_z*/,
                                      const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("output_gate_backward");
+}
+
+at::Tensor short_conv_forward_cuda(const at::Tensor& /*projection*/,
+                                   const CausalConvParameters& /*parameters*/,
+                                   const CausalConvOptions& /*options*/) {
+  throw_cuda_not_built("short_conv_forward");
+}
+
+at::Tensor short_conv_backward_cuda(const at::Tensor& /*grad_output*/,
+                                    const at::Tensor& /*projection*/,
+                                    const CausalConvParameters& /*parameters*/,
+                                    const CausalConvOptions& /*options*/,
+                                    const at::Tensor& /*output*/) {
+  throw_cuda_not_built("short_conv_backward");
 }
 
 }  // namespace packtrain

@@ -7,6 +7,7 @@
 #include "models/ops/cuda/gradient_target.h"
 #include "models/ops/delta_rule/boundaries_cuda.h"
 #include "models/ops/delta_rule/causal_conv.h"
+#include "models/ops/delta_rule/causal_conv_cuda.h"
 #include "models/ops/delta_rule/causal_conv_launch.h"
 
 namespace packtrain {
@@ -19,7 +20,18 @@ at::Tensor conv_rows(const at::Tensor& x) {
   return x.stride(1) == 1 ? x : x.contiguous();
 }
 
-at::Tensor device_boundaries(const CausalConvOptions& options, at::Device device) {
+void add_partials(const at::Tensor& partials, const Parameter& parameter, const at::Tensor& x) {
+  ColumnSumsArguments sums;
+  sums.partials = partials.const_data_ptr<float>();
+  sums.num_partials = partials.size(0);
+  sums.num_columns = partials.size(1);
+  sums.targets[0] = gradient_target(&parameter, kConvName);
+  launch_column_sums(sums, current_stream(x));
+}
+
+}  // namespace
+
+at::Tensor conv_boundaries(const CausalConvOptions& options, at::Device device) {
   if (options.device_boundaries.defined()) return options.device_boundaries;
   return to_device_ints(options.boundaries, device, kConvName);
 }
@@ -53,21 +65,26 @@ CausalConvArguments conv_arguments(const at::Tensor& x, const CausalConvParamete
   return arguments;
 }
 
-void add_partials(const at::Tensor& partials, const Parameter& parameter, const at::Tensor& x) {
-  ColumnSumsArguments sums;
-  sums.partials = partials.const_data_ptr<float>();
-  sums.num_partials = partials.size(0);
-  sums.num_columns = partials.size(1);
-  sums.targets[0] = gradient_target(&parameter, kConvName);
-  launch_column_sums(sums, current_stream(x));
+ConvPartials::ConvPartials(const at::Tensor& x, const CausalConvParameters& parameters,
+                           CausalConvArguments& arguments) {
+  const std::int64_t num_blocks = (arguments.num_rows + kCausalConvRows - 1) / kCausalConvRows;
+  const auto floats = x.options().dtype(at::kFloat);
+  weight_ = at::empty({num_blocks, arguments.num_channels * arguments.width}, floats);
+  arguments.weight_partials = weight_.data_ptr<float>();
+  if (parameters.bias == nullptr) return;
+  bias_ = at::empty({num_blocks, arguments.num_channels}, floats);
+  arguments.bias_partials = bias_.data_ptr<float>();
 }
 
-}  // namespace
+void ConvPartials::write(const at::Tensor& x, const CausalConvParameters& parameters) const {
+  add_partials(weight_, parameters.weight, x);
+  if (parameters.bias != nullptr) add_partials(bias_, *parameters.bias, x);
+}
 
 at::Tensor causal_conv_forward_cuda(const at::Tensor& x, const CausalConvParameters& parameters,
                                     const CausalConvOptions& options) {
   const at::Tensor in = conv_rows(x);
-  const at::Tensor boundaries = device_boundaries(options, x.device());
+  const at::Tensor boundaries = conv_boundaries(options, x.device());
   CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
   at::Tensor y = at::empty(x.sizes(), x.options());
   arguments.output = y.data_ptr();
@@ -80,24 +97,14 @@ at::Tensor causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Te
                                      const CausalConvOptions& options) {
   const at::Tensor in = conv_rows(x);
   const at::Tensor grad = grad_output.contiguous();
-  const at::Tensor boundaries = device_boundaries(options, x.device());
+  const at::Tensor boundaries = conv_boundaries(options, x.device());
   CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
-  const std::int64_t num_blocks = (arguments.num_rows + kCausalConvRows - 1) / kCausalConvRows;
-  const auto floats = x.options().dtype(at::kFloat);
-  const at::Tensor weight_partials =
-      at::empty({num_blocks, arguments.num_channels * arguments.width}, floats);
-  at::Tensor bias_partials;
-  if (parameters.bias != nullptr) {
-    bias_partials = at::empty({num_blocks, arguments.num_channels}, floats);
-    arguments.bias_partials = bias_partials.data_ptr<float>();
-  }
+  const ConvPartials partials(x, parameters, arguments);
   at::Tensor dx = at::empty(x.sizes(), x.options());
   arguments.grad_output = grad.const_data_ptr();
   arguments.output = dx.data_ptr();
-  arguments.weight_partials = weight_partials.data_ptr<float>();
   launch_causal_conv(arguments, current_stream(x));
-  add_partials(weight_partials, parameters.weight, x);
-  if (parameters.bias != nullptr) add_partials(bias_partials, *parameters.bias, x);
+  partials.write(x, parameters);
   return dx;
 }
 

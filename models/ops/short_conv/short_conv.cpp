@@ -14,19 +14,6 @@ namespace {
 
 constexpr std::int64_t kNumColumnParts = 3;
 
-// The columns of a projection, or of its gradient.
-struct ConvColumns {
-  at::Tensor b;
-  at::Tensor c;
-  at::Tensor x;
-};
-
-ConvColumns columns_of(const at::Tensor& projection) {
-  const std::int64_t width = projection.size(1) / kNumColumnParts;
-  return {projection.narrow(1, 0, width), projection.narrow(1, width, width),
-          projection.narrow(1, 2 * width, width)};
-}
-
 void check_projection(const at::Tensor& projection, const CausalConvParameters& parameters,
                       const CausalConvOptions& options) {
   const at::Tensor& weight = parameters.weight.value;
@@ -42,10 +29,17 @@ void check_projection(const at::Tensor& projection, const CausalConvParameters& 
 
 }  // namespace
 
+ShortConvColumns short_conv_columns(const at::Tensor& projection) {
+  const std::int64_t width = projection.size(1) / kNumColumnParts;
+  return {projection.narrow(1, 0, width), projection.narrow(1, width, width),
+          projection.narrow(1, 2 * width, width)};
+}
+
 at::Tensor short_conv_forward(const at::Tensor& projection, const CausalConvParameters& parameters,
                               const CausalConvOptions& options) {
   check_projection(projection, parameters, options);
-  const ConvColumns in = columns_of(projection);
+  if (projection.is_cuda()) return short_conv_forward_cuda(projection, parameters, options);
+  const ShortConvColumns in = short_conv_columns(projection);
   return causal_conv_forward(at::mul(in.b, in.x), parameters, options).mul_(in.c);
 }
 
@@ -53,9 +47,12 @@ at::Tensor short_conv_backward(const at::Tensor& grad_output, const at::Tensor& 
                                const CausalConvParameters& parameters,
                                const CausalConvOptions& options, const at::Tensor& output) {
   check_projection(projection, parameters, options);
-  const ConvColumns in = columns_of(projection);
+  if (projection.is_cuda()) {
+    return short_conv_backward_cuda(grad_output, projection, parameters, options, output);
+  }
+  const ShortConvColumns in = short_conv_columns(projection);
   const at::Tensor grad = at::empty_like(projection);
-  ConvColumns grads = columns_of(grad);
+  ShortConvColumns grads = short_conv_columns(grad);
   const at::Tensor product = at::mul(in.b, in.x);
   const at::Tensor mixed = causal_conv_forward(product, parameters, options);
   at::mul_out(grads.c, grad_output, mixed);

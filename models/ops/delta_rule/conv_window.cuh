@@ -1,0 +1,180 @@
+// What the kernels of convolutions along sequences share: rows as loaded, rows of a block of
+// threads, and the window of a thread's channels. A row of y or dx is computed in an order that
+// does not depend on the block or on other sequences.
+#pragma once
+
+#include <cstdint>
+
+#include "models/ops/cuda/vector.cuh"
+#include "models/ops/delta_rule/causal_conv_launch.h"
+
+namespace packtrain::device {
+
+constexpr int kConvThreads = 128;
+
+// N elements as loaded. Words, because the compiler would give each bfloat16 its own register.
+template <typename T, int N>
+struct LoadedRow {
+  device::Vec<T, N> values;
+  __device__ void unpack(float (&to)[N]) const { device::unpack(values, to); }
+};
+template <>
+struct alignas(8) LoadedRow<__nv_bfloat16, 4> {
+  std::uint32_t words[2];
+  __device__ void unpack(float (&to)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      to[2 * i] = device::low_bfloat16(words[i]);
+      to[2 * i + 1] = device::high_bfloat16(words[i]);
+    }
+  }
+};
+template <typename T, int N>
+__device__ LoadedRow<T, N> load_row(const T* from) {
+  return *reinterpret_cast<const LoadedRow<T, N>*>(from);
+}
+
+// Rows of one sequence that a block of threads has.
+struct RowSegment {
+  std::int64_t first;  // row of the sequence
+  std::int64_t last;   // end of the sequence
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+// Returns the last sequence that begins at `row` or before.
+__device__ inline std::int64_t sequence_at(const CausalConvArguments& a, std::int64_t row) {
+  std::int64_t low = 0;
+  std::int64_t high = a.num_sequences;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (a.boundaries[middle] <= row ? low : high) = middle;
+  }
+  return low;
+}
+
+template <typename T, int N>
+struct ConvWeights {
+  template <int W>
+  __device__ static void load(const CausalConvArguments& a, std::int64_t channel,
+                              float (&weights)[W][N], float (&bias)[N]) {
+    const T* from = static_cast<const T*>(a.weight);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      bias[i] = 0;
+      if (a.bias != nullptr) bias[i] = to_float(static_cast<const T*>(a.bias)[channel + i]);
+#pragma unroll
+      for (int lag = 0; lag < W; ++lag) {
+        weights[lag][i] =
+            lag < a.width ? to_float(from[(channel + i) * a.width + a.width - 1 - lag]) : 0;
+      }
+    }
+  }
+};
+
+// The last W rows: that of lag 0 first.
+template <int W, int N>
+__device__ void push_row(float (&rows)[W][N], const float (&row)[N]) {
+#pragma unroll
+  for (int lag = W - 1; lag > 0; --lag) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) rows[lag][i] = rows[lag - 1][i];
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) rows[0][i] = row[i];
+}
+
+// The last W rows of N channels of a sequence, with the channels' weights and their gradients.
+template <typename T, int N, int W>
+class ConvWindow {
+ public:
+  __device__ ConvWindow(const CausalConvArguments& a, std::int64_t channel)
+      : a_(a), channel_(channel) {
+    ConvWeights<T, N>::load(a, channel, weights_, bias_);
+  }
+
+  __device__ void push(const float (&row)[N]) { push_row(rows_, row); }
+
+  // z of the last row.
+  __device__ void convolve(float (&z)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) z[i] = bias_[i];
+#pragma unroll
+    for (int lag = 0; lag < W; ++lag) {
+      if (lag >= a_.width) break;  // a weight of 0 would keep a NaN
+#pragma unroll
+      for (int i = 0; i < N; ++i) z[i] = fmaf(weights_[lag][i], rows_[lag][i], z[i]);
+    }
+  }
+
+  // dz of the last row.
+  __device__ void add_weight_gradient(const float (&dz)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      grad_bias_[i] += dz[i];
+#pragma unroll
+      for (int lag = 0; lag < W; ++lag) {
+        grad_weights_[lag][i] = fmaf(dz[i], rows_[lag][i], grad_weights_[lag][i]);
+      }
+    }
+  }
+
+  // dx of the first of W rows, whose dz are `grads`, the last row first.
+  __device__ void gradient(const float (&grads)[W][N], float (&dx)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) dx[i] = 0;
+#pragma unroll
+    for (int lag = 0; lag < W; ++lag) {
+      if (lag >= a_.width) break;
+#pragma unroll
+      for (int i = 0; i < N; ++i) dx[i] = fmaf(weights_[lag][i], grads[W - 1 - lag][i], dx[i]);
+    }
+  }
+
+  __device__ void write_partials(std::int64_t block) const {
+    float* to = a_.weight_partials + (block * a_.num_channels + channel_) * a_.width;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int lag = 0; lag < W; ++lag) {
+        if (lag < a_.width) to[i * a_.width + a_.width - 1 - lag] = grad_weights_[lag][i];
+      }
+      if (a_.bias_partials != nullptr) {
+        a_.bias_partials[block * a_.num_channels + channel_ + i] = grad_bias_[i];
+      }
+    }
+  }
+
+ private:
+  const CausalConvArguments& a_;
+  std::int64_t channel_;
+  float weights_[W][N];
+  float bias_[N];
+  float rows_[W][N] = {};
+  float grad_weights_[W][N] = {};
+  float grad_bias_[N] = {};
+};
+
+// Calls work(segment) for the sequences' parts that block blockIdx.x has.
+template <class Work>
+__device__ void for_row_segments(const CausalConvArguments& a, const Work& work) {
+  const std::int64_t block = blockIdx.x;
+  const std::int64_t end = min((block + 1) * kCausalConvRows, a.num_rows);
+  std::int64_t row = block * kCausalConvRows;
+  for (std::int64_t s = sequence_at(a, row); row < end; ++s) {
+    const std::int64_t last = a.boundaries[s + 1];
+    if (last <= row) continue;
+    const RowSegment rows = {a.boundaries[s], last, row, min(last, end)};
+    work(rows);
+    row = rows.end;
+  }
+}
+
+// Blocks of threads for N channels a thread.
+inline dim3 conv_grid(const CausalConvArguments& a, int channels) {
+  const auto blocks = static_cast<unsigned>((a.num_rows + kCausalConvRows - 1) / kCausalConvRows);
+  const std::int64_t of_block = std::int64_t{kConvThreads} * channels;
+  return {blocks, static_cast<unsigned>((a.num_channels + of_block - 1) / of_block), 1};
+}
+
+}  // namespace packtrain::device
