@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "models/layers/expert_layers.h"
-#include "models/layers/recorded_experts.h"
 #include "models/layers/recorded_layer_input.h"
 #include "models/layers/recorded_operators.h"
 
@@ -50,9 +49,10 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
                                  {{inner, config_.multipliers.mlp_gate}, {inner, 1}});
   }
   // In a layer with experts the experts need more memory than the shared one.
-  const ActivationNeighbours neighbours{
-      !config_.layer(index_).experts, config_.fp8_of(weight_name(up), projected_width, hidden),
-      config_.fp8_of(weight_name(down), hidden, inner), config_.linear.recipe};
+  const ActivationNeighbours neighbours{!config_.layer(index_).experts || has_both(),
+                                        config_.fp8_of(weight_name(up), projected_width, hidden),
+                                        config_.fp8_of(weight_name(down), hidden, inner),
+                                        config_.linear.recipe};
   const Value activated =
       activation(tape, name + ".activation", projected, config_.activation, neighbours);
   return project(tape, down, activated, hidden, bias, residual);
@@ -67,10 +67,7 @@ Value LayerOperators::shared_expert(OperatorTape& tape, Value x,
   return shared_expert_gate(tape, "mlp.shared", x, output, config_.initializer_range, residual);
 }
 
-Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const {
-  if (!config_.layer(index_).experts) {
-    return dense(tape, "mlp", x, config_.intermediate_size_of(index_), config_.mlp_bias, residual);
-  }
+ExpertsOptions LayerOperators::experts_options() const {
   ExpertsOptions options{config_.experts, config_.activation, config_.initializer_range,
                          num_expert_layers(config_, index_),
                          num_expert_layers(config_, config_.num_layers)};
@@ -88,9 +85,41 @@ Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> resi
   options.down_in_fp8 =
       options.down_lora == nullptr &&
       config_.linear.takes_experts(experts_name + "down.weight", config_.hidden_size, inner);
+  return options;
+}
+
+Value LayerOperators::mixture(OperatorTape& tape, const ExpertsInputs& x,
+                              std::optional<Value> residual) const {
+  const ExpertsOptions options = experts_options();
   const ExpertsParameters parameters = declare_experts(tape, "mlp", config_.hidden_size, options);
-  if (config_.experts.shared_intermediate_size > 0) residual = shared_expert(tape, x, residual);
+  if (config_.experts.shared_intermediate_size > 0) {
+    residual = shared_expert(tape, x.rows, residual);
+  }
   return experts(tape, "mlp", x, parameters, options, residual);
+}
+
+Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const {
+  if (config_.layer(index_).experts) return mixture(tape, {x, x}, residual);
+  return dense(tape, "mlp", x, config_.intermediate_size_of(index_), config_.mlp_bias, residual);
+}
+
+bool LayerOperators::has_both() const {
+  return config_.layer(index_).experts && config_.experts.next_to_mlp;
+}
+
+Value LayerOperators::mlp_and_experts(OperatorTape& tape, Value x, Value normed,
+                                      std::optional<Value> residual) const {
+  const NormConfig& how = config_.norm;
+  const Value output = dense(tape, "mlp", normed, config_.intermediate_size_of(index_),
+                             config_.mlp_bias, std::nullopt);
+  const Value of_mlp = norm(tape, "mlp.dense_post_norm", output, how);
+  const Value rows = norm(tape, "mlp.experts_norm", x, how,
+                          needs_amax(config_.linear.products, config_.linear.recipe));
+  const Value router_rows =
+      config_.experts.router_norm ? norm(tape, "mlp.router_norm", x, how) : rows;
+  const Value mixed = mixture(tape, {rows, router_rows}, std::nullopt);
+  const Value both = add(tape, "mlp.both", of_mlp, norm(tape, "mlp.experts_post_norm", mixed, how));
+  return residual ? add(tape, "mlp.sum", *residual, both) : both;
 }
 
 Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch, double multiplier,
@@ -141,12 +170,12 @@ LayerOperators::BranchRows LayerOperators::mixer_branch(OperatorTape& tape, Valu
 }
 
 Value LayerOperators::mlp_branch(OperatorTape& tape, const BranchRows& rows) const {
-  Value input = rows.normed;
-  if (!config_.has_shared_norm()) {
-    const bool sequential = config_.residual == ResidualKind::kSequential;
-    input = norm_before(tape, "mlp_norm", sequential ? rows.stream : rows.input);
-  }
-  const auto end = [&](auto residual) { return mlp(tape, input, residual); };
+  const bool sequential = config_.residual == ResidualKind::kSequential;
+  const Value read = sequential ? rows.stream : rows.input;
+  const Value input = config_.has_shared_norm() ? rows.normed : norm_before(tape, "mlp_norm", read);
+  const auto end = [&](auto residual) {
+    return has_both() ? mlp_and_experts(tape, read, input, residual) : mlp(tape, input, residual);
+  };
   return add_branch(tape, "mlp", config_.multipliers.mlp_output, end, rows.stream);
 }
 

@@ -12,6 +12,7 @@
 
 #include "models/block/shape_tape.h"
 #include "models/layers/decoder_config.h"
+#include "models/layers/recorded_experts.h"
 #include "models/ops/rotary/rotary_frequencies.h"
 
 namespace packtrain {
@@ -49,6 +50,13 @@ class LayerOperators {
   Value dense(OperatorTape& tape, const std::string& name, Value x, std::int64_t inner, bool bias,
               std::optional<Value> residual) const;
   Value mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const;
+  // True where the layer has experts next to its MLP.
+  bool has_both() const;
+  // The sum of both. The MLP reads `normed`, and experts read x under a norm of their own.
+  Value mlp_and_experts(OperatorTape& tape, Value x, Value normed,
+                        std::optional<Value> residual) const;
+  ExpertsOptions experts_options() const;
+  Value mixture(OperatorTape& tape, const ExpertsInputs& x, std::optional<Value> residual) const;
   Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
   // Adds the branch of the layer's own inputs (DecoderConfig::layer_input_width), and multiplies by
   // the layer's constant.

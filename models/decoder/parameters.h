@@ -35,6 +35,9 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 //    mlp.router [E, H], mlp.router.choice_bias [E], mlp.experts.gate_up [E, 2 J, H],
 //    mlp.experts.down [E, H, J], mlp.shared.gate_up [2 S, H], mlp.shared.down [H, S],
 //    mlp.shared_gate [1, H]
+// With experts next to the MLP it has both, and these:
+//    mlp.router_norm [H], mlp.router.expert_scale [E], and mlp.dense_post_norm [H],
+//    mlp.experts_norm [H] and mlp.experts_post_norm [H]
 // A weight with a low-rank update is followed by its matrices (recorded_operators.h).
 std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::int64_t layer);
 // final_norm [H], head [V, H] and its bias; with tied embeddings head is the embedding itself.

@@ -12,12 +12,12 @@
 #include "framework/data/attention_pattern.h"
 #include "models/layers/adapter_targets.h"
 #include "models/layers/delta_net_config.h"
+#include "models/layers/experts_config.h"
 #include "models/layers/latent_attention_config.h"
 #include "models/layers/layer_multipliers.h"
 #include "models/layers/linear_precision.h"
 #include "models/layers/mamba2_config.h"
 #include "models/ops/activation/activation_kind.h"
-#include "models/ops/experts/router_kind.h"
 #include "models/ops/rotary/rotary_config.h"
 
 namespace packtrain {
@@ -47,32 +47,6 @@ enum class ResidualKind {
   kSequential,       // x + attention(norm(x)), then x + mlp(norm(x))
   kParallel,         // x + attention(n) + mlp(n), n = norm(x)
   kParallelTwoNorms  // x + attention(norm(x)) + mlp(other_norm(x))
-};
-
-// Mixture of experts instead of an MLP: the same activation, top-k routing, no dropped token.
-struct ExpertsConfig {
-  std::int64_t num_experts = 0;  // 0: no layer has experts
-  std::int64_t experts_per_token = 0;
-  std::int64_t intermediate_size = 0;  // of one expert
-  bool softmax_first = true;       // over all experts, before the choice; false: over the chosen
-  bool normalize_weights = false;  // with softmax_first: weights of the chosen experts sum to 1
-  bool router_bias = false;
-  bool bias = false;                          // of the projections of experts
-  std::int64_t shared_intermediate_size = 0;  // width of an additional MLP for all tokens; 0: none
-  bool shared_bias = false;                   // of that MLP's projections
-  bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
-  double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
-  RouterKind router = RouterKind::kSoftmax;   // the others: models/ops/experts/routing.h
-  bool choice_bias = false;    // kSigmoid: added to the scores for the choice alone, no gradient
-  double sum_epsilon = 1e-20;  // kSigmoid with normalize_weights: added to the sum of weights
-  // kSoftmax and kSigmoid: experts in groups, of which each token chooses some.
-  std::int64_t num_groups = 1;
-  std::int64_t groups_per_token = 1;
-  double weight_multiplier = 1.0;  // kSoftmax, kSigmoid: factor of the weights
-  bool weighted_inputs = false;    // weights multiply inputs of experts, which then have no bias
-  double mixer_epsilon = 0.01;     // kSparseMixer: half the distance at which experts compete
-
-  bool operator==(const ExpertsConfig&) const = default;
 };
 
 // A mixer of rows in some layers instead of attention: a gated short convolution (ops/short_conv).

@@ -136,8 +136,10 @@ BackwardMemory combine_memory(const ValueShape& u, const ValueShape& h, const Va
 
 Value record_combine(OperatorTape& tape, const std::string& name, const HiddenValues& hidden,
                      const ValueShape& out, const RoutedValues& routed,
-                     const ProjectionIds& projection, const Activation& activation,
+                     const ProjectionIds& projection, const ExpertsOptions& options,
                      std::optional<Value> residual) {
+  const Activation activation = options.activation;
+  const bool next_to_mlp = options.experts.next_to_mlp;
   const Value y = tape.value(ValueKind::kProjection, name, out);
   const ValueShape u_shape = tape.shape(hidden.u);
   const ValueShape h_shape = tape.shape(hidden.h);
@@ -171,7 +173,9 @@ Value record_combine(OperatorTape& tape, const std::string& name, const HiddenVa
     run.set_gradient(routed.weights, std::move(gradients.weights));
   };
   step.memory = [=](const MicroBatchShape& size, const RecomputePolicy&) {
-    return combine_memory(u_shape, h_shape, copies, projection, activation, size);
+    BackwardMemory memory = combine_memory(u_shape, h_shape, copies, projection, activation, size);
+    if (next_to_mlp) memory.buffers.push_back({"gradient of the MLP next to experts", out.bytes()});
+    return memory;
   };
   tape.record(std::move(step));
   return y;
@@ -198,6 +202,10 @@ ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, s
   if (config.choice_bias) {
     parameters.choice_bias = declare_constant(tape, name + ".router.choice_bias", {count});
   }
+  if (config.expert_scale) {
+    parameters.expert_scale =
+        declare_scale(tape, name + ".router.expert_scale", {count}, /*weight_offset=*/0);
+  }
   parameters.up = declare_decodable_weight(tape, up + ".weight", {count, projected, width},
                                            deviation, options.up_in_fp8);
   parameters.up_bias = declare_bias(tape, up + ".bias", {count, projected}, config.bias);
@@ -214,11 +222,14 @@ ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, s
   return parameters;
 }
 
-Value experts(OperatorTape& tape, const std::string& name, Value x,
+Value experts(OperatorTape& tape, const std::string& name, const ExpertsInputs& x,
               const ExpertsParameters& parameters, const ExpertsOptions& options,
               std::optional<Value> residual) {
-  const RoutedValues routed = record_router(tape, name, x, parameters, options);
-  const std::int64_t width = tape.shape(x).width;
+  RoutedValues routed = record_router(tape, name, x.router_rows, parameters, options);
+  if (options.experts.expert_scale) {
+    routed.weights = scaled_weights(tape, name, routed, parameters.expert_scale);
+  }
+  const std::int64_t width = tape.shape(x.rows).width;
   const std::int64_t inner = options.experts.intermediate_size;
   const std::int64_t down_codes = options.experts.num_experts * inner * width;
   const std::int64_t up_codes = options.activation.gated ? 2 * down_codes : down_codes;
@@ -231,9 +242,9 @@ Value experts(OperatorTape& tape, const std::string& name, Value x,
                            parameters.down_lora, options.down_lora,
                            options.trained,      options.down_in_fp8 ? down_codes : 0,
                            input_weights};
-  const HiddenValues hidden = record_dispatch(tape, name + ".experts", x, routed, up, options);
-  return record_combine(tape, name + ".experts.down", hidden, tape.shape(x), routed, down,
-                        options.activation, residual);
+  const HiddenValues hidden = record_dispatch(tape, name + ".experts", x.rows, routed, up, options);
+  return record_combine(tape, name + ".experts.down", hidden, tape.shape(x.rows), routed, down,
+                        options, residual);
 }
 
 }  // namespace packtrain

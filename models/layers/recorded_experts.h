@@ -36,7 +36,8 @@ struct ExpertsParameters {
   ParameterId router;
   ParameterId router_bias;
   ParameterId choice_bias;  // constant
-  ParameterId up;           // gate and up, merged
+  ParameterId expert_scale;
+  ParameterId up;  // gate and up, merged
   ParameterId up_bias;
   ParameterId down;
   ParameterId down_bias;
@@ -47,13 +48,19 @@ struct ExpertsParameters {
 // For rows of `width` elements and E experts of width J, declares NAME.router.weight [E, width],
 // NAME.experts.gate_up.weight [E, 2 J, width] and NAME.experts.down.weight [E, width, J]. Each has
 // a bias if the config has it, and a low-rank update (declare_expert_lora) if the options have it.
-// A router may have NAME.router.choice_bias [E] too.
+// A router may have NAME.router.choice_bias [E] and NAME.router.expert_scale [E] too.
 ExpertsParameters declare_experts(OperatorTape& tape, const std::string& name, std::int64_t width,
                                   const ExpertsOptions& options);
 
+// The rows that experts read, and those that the router reads, which may be others.
+struct ExpertsInputs {
+  Value rows;
+  Value router_rows;
+};
+
 // Sum over a row's k experts of weight * expert(x) [+ residual]. Records the routing
 // (models/layers/routing_statistics.h) and adds the gradient of the auxiliary loss in backward.
-Value experts(OperatorTape& tape, const std::string& name, Value x,
+Value experts(OperatorTape& tape, const std::string& name, const ExpertsInputs& x,
               const ExpertsParameters& parameters, const ExpertsOptions& options,
               std::optional<Value> residual = std::nullopt);
 

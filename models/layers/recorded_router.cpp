@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/layers/routing_statistics.h"
+#include "models/ops/experts/expert_scale.h"
 #include "models/ops/linear/linear.h"
 
 namespace packtrain {
@@ -16,6 +17,7 @@ RoutingOptions routing_options(const ExpertsConfig& config) {
           .num_groups = config.num_groups,
           .groups_per_row = config.groups_per_token,
           .weight_multiplier = config.weight_multiplier,
+          .logit_multiplier = config.logit_multiplier,
           .sum_epsilon = config.sum_epsilon,
           .mixer_epsilon = config.mixer_epsilon};
 }
@@ -83,6 +85,27 @@ RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
   };
   tape.record(std::move(step));
   return routed;
+}
+
+Value scaled_weights(OperatorTape& tape, const std::string& name, const RoutedValues& routed,
+                     ParameterId expert_scale) {
+  const Value y = tape.value(ValueKind::kStatistics, name + ".router.scaled_weights",
+                             tape.shape(routed.weights));
+  Operator step;
+  step.inputs = {routed.weights, routed.choice};
+  step.outputs = {y};
+  step.needs = step.inputs;
+  step.forward = [=](OperatorContext& run) {
+    run.set(y, scale_by_expert(run.get(routed.weights), run.get(routed.choice),
+                               run.parameter(expert_scale)));
+  };
+  step.backward = [=](OperatorContext& run) {
+    run.set_gradient(routed.weights,
+                     scale_by_expert_backward(run.gradient(y), run.get(routed.weights),
+                                              run.get(routed.choice), run.parameter(expert_scale)));
+  };
+  tape.record(std::move(step));
+  return y;
 }
 
 }  // namespace packtrain

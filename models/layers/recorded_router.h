@@ -30,4 +30,9 @@ struct RoutedValues {
 RoutedValues record_router(OperatorTape& tape, const std::string& name, Value x,
                            const ExpertsParameters& parameters, const ExpertsOptions& options);
 
+// Multiplies the weights by a trained factor of each expert (ops/experts/expert_scale.h), and
+// records them as NAME.router.scaled_weights.
+Value scaled_weights(OperatorTape& tape, const std::string& name, const RoutedValues& routed,
+                     ParameterId expert_scale);
+
 }  // namespace packtrain

@@ -119,6 +119,30 @@ DecoderConfig sigmoid_router() {
   return config;
 }
 
+// An MLP and experts with norms of their own. The router's rows have a third norm.
+DecoderConfig experts_next_to_mlp() {
+  DecoderConfig config = shared_experts();
+  config.norm_after = true;
+  config.activation = {ActivationKind::kGeluTanh, true};
+  config.experts.shared_intermediate_size = 0;
+  config.experts.shared_gate = false;
+  config.experts.normalize_weights = config.experts.expert_scale = true;
+  config.experts.next_to_mlp = config.experts.router_norm = true;
+  config.experts.logit_multiplier = 0.4;
+  config.layers[1].intermediate_size = 40;
+  return config;
+}
+
+// No norm of their sum. The router reads what experts read. The balancing loss reads all rows.
+DecoderConfig balanced_experts_next_to_mlp() {
+  DecoderConfig config = experts_next_to_mlp();
+  config.norm_after = config.experts.router_norm = false;
+  config.experts.normalize_weights = false;
+  config.experts.auxiliary_loss = 0.1;
+  config.layers[0].experts = false;
+  return config;
+}
+
 // Most experts compete. The balancing loss reads the probabilities of all.
 DecoderConfig sparse_mixer() {
   DecoderConfig config = balanced_experts();
@@ -221,6 +245,8 @@ std::vector<Variant> decoder_variants() {
                               {"a sparse mixer", sparse_mixer()}};
   for (Variant& variant : mixer_variants()) all.push_back(std::move(variant));
   for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
+  all.push_back({"experts next to an MLP", experts_next_to_mlp()});
+  all.push_back({"balanced experts next to an MLP", balanced_experts_next_to_mlp()});
   return all;
 }
 

@@ -25,13 +25,14 @@ at::Tensor softmax_backward(const at::Tensor& grad, const at::Tensor& s) {
   return at::sub(grad, mean).mul_(s);
 }
 
-at::Tensor router_logits(const at::Tensor& x, const RouterWeights& router,
+at::Tensor router_logits(const at::Tensor& x, const RouterWeights& router, double multiplier,
                          const GemmTiming& timing) {
   const at::Tensor& weight = router.weight.value;
   const at::Tensor logits = at::empty({x.size(0), weight.size(0)}, x.options().dtype(at::kFloat));
   gemm_out(logits, x, weight.t(),
            {.bias = router.bias != nullptr ? router.bias->value.to(at::kFloat) : at::Tensor()},
            timing);
+  if (multiplier != 1.0) logits.mul_(multiplier);
   return logits;
 }
 
@@ -79,25 +80,10 @@ at::Tensor softmax_routing_backward(const at::Tensor& grad_weights,
   return softmax_backward(spread, routing.probabilities);
 }
 
-}  // namespace
-
-Routing route(const at::Tensor& x, const RouterWeights& router, const RoutingOptions& options,
-              const GemmTiming& timing) {
-  const at::Tensor logits = router_logits(x, router, timing);
-  switch (options.kind) {
-    case RouterKind::kSigmoid:
-      return choose_by_sigmoid(logits, router.choice_bias, options);
-    case RouterKind::kSparseMixer:
-      return choose_by_sparse_mixer(logits, options);
-    case RouterKind::kSoftmax:
-      break;
-  }
-  return choose_experts(logits, options);
-}
-
-at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
-                            const Routing& routing, std::int64_t num_experts,
-                            const RoutingOptions& options) {
+// Returns dz [T, E].
+at::Tensor gradient_of_logits(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
+                              const Routing& routing, std::int64_t num_experts,
+                              const RoutingOptions& options) {
   switch (options.kind) {
     case RouterKind::kSigmoid:
       return sigmoid_routing_backward(grad_weights, routing, options);
@@ -117,6 +103,30 @@ at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& gr
   without.weights = at::div(routing.weights, options.weight_multiplier);
   return softmax_routing_backward(at::mul(grad_weights, options.weight_multiplier),
                                   grad_probabilities, without, num_experts, options);
+}
+
+}  // namespace
+
+Routing route(const at::Tensor& x, const RouterWeights& router, const RoutingOptions& options,
+              const GemmTiming& timing) {
+  const at::Tensor logits = router_logits(x, router, options.logit_multiplier, timing);
+  switch (options.kind) {
+    case RouterKind::kSigmoid:
+      return choose_by_sigmoid(logits, router.choice_bias, options);
+    case RouterKind::kSparseMixer:
+      return choose_by_sparse_mixer(logits, options);
+    case RouterKind::kSoftmax:
+      break;
+  }
+  return choose_experts(logits, options);
+}
+
+at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
+                            const Routing& routing, std::int64_t num_experts,
+                            const RoutingOptions& options) {
+  at::Tensor grad =
+      gradient_of_logits(grad_weights, grad_probabilities, routing, num_experts, options);
+  return options.logit_multiplier == 1.0 ? grad : grad.mul_(options.logit_multiplier);
 }
 
 }  // namespace packtrain

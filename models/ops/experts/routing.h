@@ -1,12 +1,12 @@
 // Chooses the experts of each row and their weights (Shazeer et al., arXiv 1701.06538):
 //    z = x W^T + b;   p = softmax(z);   w = p of the chosen, the k largest z
 //    normalized: w divided by their sum (= softmax of the chosen z)
-// A factor may multiply w. With groups of experts each row first chooses groups, by the largest z
-// of each (expert_groups.h). Its experts are of these groups. p stays that of all experts.
-// A sigmoid router (Liu et al., arXiv 2412.19437) and a sparse mixer (Liu et al., arXiv 2409.12136)
-// have other weights: sigmoid_router.h, sparse_mixer.h.
-// Of equal z the lowest expert comes first. x [T, H], W [E, H], b [E] are float32 or bfloat16.
-// Sums, z, p and w are float32. Backward:
+// A factor may multiply w, and another one z. With groups of experts each row first chooses groups,
+// by the largest z of each (expert_groups.h). Its experts are of these groups. p stays that of all
+// experts. A sigmoid router (Liu et al., arXiv 2412.19437) and a sparse mixer (Liu et al., arXiv
+// 2409.12136) have other weights: sigmoid_router.h, sparse_mixer.h. Of equal z the lowest expert
+// comes first. x [T, H], W [E, H], b [E] are float32 or bfloat16. Sums, z, p and w are float32.
+// Backward:
 //    dz = p (dp - sum p dp) over all experts; normalized: over the chosen ones
 // A gradient of p, which an auxiliary loss has, adds the same term over all experts. Deterministic.
 // Does not wait for the device. 2 T E H operations forward, 4 backward.
@@ -29,8 +29,9 @@ struct RoutingOptions {
   std::int64_t num_groups = 1;  // kSoftmax, kSigmoid, as the next two: ExpertsConfig has them
   std::int64_t groups_per_row = 1;
   double weight_multiplier = 1.0;
-  double sum_epsilon = 1e-20;   // kSigmoid with normalize
-  double mixer_epsilon = 0.01;  // kSparseMixer
+  double logit_multiplier = 1.0;  // of z, bias included
+  double sum_epsilon = 1e-20;     // kSigmoid with normalize
+  double mixer_epsilon = 0.01;    // kSparseMixer
 
   bool reads_probabilities() const {
     if (kind == RouterKind::kSoftmax) return !normalize || keep_probabilities;
@@ -56,7 +57,8 @@ struct RouterWeights {
 Routing route(const at::Tensor& x, const RouterWeights& router, const RoutingOptions& options,
               const GemmTiming& timing);
 
-// Returns dz [T, E], float32. `grad_probabilities` (float32 [T, E]) may be undefined.
+// Returns the gradient of x W^T + b, float32 [T, E]. `grad_probabilities` (float32 [T, E]) may be
+// undefined.
 at::Tensor routing_backward(const at::Tensor& grad_weights, const at::Tensor& grad_probabilities,
                             const Routing& routing, std::int64_t num_experts,
                             const RoutingOptions& options);

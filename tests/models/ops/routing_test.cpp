@@ -116,6 +116,33 @@ TEST_P(Routings, AGradientOfTheProbabilitiesIsAdded) {
   }
 }
 
+// A power of two, so that nothing rounds.
+TEST_P(Routings, AFactorOfTheLogitsIsOneOfTheRouter) {
+  const OperatorCase& on = GetParam();
+  OperatorCase numbers = on;
+  numbers.dtype = at::kFloat;
+  const at::Tensor x = random_tensor(on, {33, 8}, "x");
+  const Parameter router = random_parameter(on, {6, 8}, "router");
+  const Parameter bias = random_parameter(on, {6}, "bias");
+  const Parameter scaled{.value = router.value * 0.25, .grad = {}};
+  const Parameter scaled_bias{.value = bias.value * 0.25, .grad = {}};
+  const at::Tensor grad_weights = random_tensor(numbers, {33, 2}, "d weights");
+  const at::Tensor grad_p = random_tensor(numbers, {33, 6}, "d probabilities");
+  for (const RouterKind kind :
+       {RouterKind::kSoftmax, RouterKind::kSigmoid, RouterKind::kSparseMixer}) {
+    RoutingOptions options{.experts_per_row = 2, .keep_probabilities = true, .kind = kind};
+    options.mixer_epsilon = 0.5;
+    const Routing want = route(x, {scaled, &scaled_bias}, options, {});
+    const at::Tensor slopes = kind == RouterKind::kSigmoid ? at::Tensor() : grad_p;
+    const at::Tensor want_grad = routing_backward(grad_weights, slopes, want, 6, options);
+    options.logit_multiplier = 0.25;
+    const Routing got = route(x, {router, &bias}, options, {});
+    EXPECT_TRUE(got.experts.equal(want.experts));
+    EXPECT_TRUE(got.weights.equal(want.weights));
+    EXPECT_TRUE(routing_backward(grad_weights, slopes, got, 6, options).equal(want_grad * 0.25));
+  }
+}
+
 TEST_P(Routings, RowsAreSortedByExpertInTheirOrder) {
   const OperatorCase& on = GetParam();
   const at::Tensor experts = int_tensor(on, {3, 0, 0, 3, 5, 3, 0, 5}).view({4, 2});
