@@ -121,11 +121,15 @@ void write_targets(const DecoderConfig& config, const std::vector<Target>& targe
   document["layers_to_transform"] = by_leaf && !in_all_layers ? json(layers) : json();
 }
 
-// The end of a path from the MLP on, which is that of all layers: mlp.experts.gate_up_proj.
+// The end of a path from the MLP on, which is that of all layers: mlp.experts.gate_up_proj. Where
+// experts are no part of an MLP, the layer's number is before them: 0.experts.gate_up_proj.
 std::string name_in_layer(const std::string& path) {
   std::size_t begin = path.size();
   for (int part = 0; part < 3; ++part) begin = path.rfind('.', begin - 1);
-  return path.substr(begin + 1);
+  const std::string name = path.substr(begin + 1);
+  const std::size_t end = name.find('.');
+  const bool is_number = name.find_first_not_of("0123456789") == end;
+  return is_number ? name.substr(end + 1) : name;
 }
 
 // Names of weights of experts, as paths where not all layers have an adapter of them.
