@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "models/families/gemma4_experts.h"
 #include "models/families/gemma4_layers.h"
 #include "models/families/layer_windows.h"
 #include "models/families/llama_layout.h"
@@ -109,13 +110,12 @@ DecoderConfig parse_gemma4_text(const nlohmann::json& json) {
   if (reader.text(kBidirectionalKey, "vision") != "vision") {
     reader.reject(kBidirectionalKey, "lets tokens see those behind them, which is not computed");
   }
-  reader.require("enable_moe_block", false);
-  reader.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
   read_rotary_of_gemma4(reader, config);
   read_layer_inputs(reader, config);
   read_layer_types(reader, config, reader.integer("sliding_window", kWindowOfGemma4),
                    [](std::int64_t layer) { return (layer + 1) % 6 != 0; });
   read_gemma4_layers(reader, config);
+  read_gemma4_experts(reader, config);
   turn_windows_apart(config);
   reader.finish(other_names(config));
   return config;
@@ -133,9 +133,9 @@ nlohmann::json write_gemma4_text(const DecoderConfig& config) {
   for (const char* key : {"hidden_act", "rope_theta", "rope_scaling"}) json.erase(key);
   json[kInputWidthKey] = config.layer_input_width;
   json[kInputVocabKey] = config.vocab_size;
-  json["enable_moe_block"] = false;
   write_layer_types(config, kWindowOfGemma4, json);
   write_gemma4_layers(config, json);
+  write_gemma4_experts(config, json);
   return json;
 }
 
@@ -174,6 +174,7 @@ void add_layer_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64
   map.linear(ours + "mlp.gate_up", theirs + "mlp.gate_proj", inner, hidden, false);
   map.linear(ours + "mlp.gate_up", theirs + "mlp.up_proj", inner, hidden, false);
   map.linear(ours + "mlp.down", theirs + "mlp.down_proj", hidden, inner, false);
+  add_gemma4_experts(map, config, layer);
   norm("mlp_post_norm", "post_feedforward_layernorm");
   if (const std::int64_t width = config.layer_input_width; width > 0) {
     map.linear(ours + "layer_input.gate", theirs + "per_layer_input_gate", width, hidden, false);

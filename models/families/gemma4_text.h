@@ -1,4 +1,4 @@
-// Gemma 4 (the text models of E2B, E4B and 31B). It differs from Gemma 3 in this:
+// Gemma 4 (the text models of E2B, E4B, 31B and 26B-A4B). It differs from Gemma 3 in this:
 // - Norms scale by w, not 1 + w, and values have a norm without a weight. Scores are not scaled.
 // - Layers without a window have heads of another width, and may have another number of keys
 //   (per_layer_config, or global_head_dim and num_global_key_value_heads). With attention_k_eq_v
@@ -8,7 +8,7 @@
 //   kind before them. With use_double_wide_mlp their MLPs have twice the width.
 // - Each layer adds inputs of its own (hidden_size_per_layer_input, decoder/layer_inputs.h).
 // - A constant multiplies the output of each layer.
-// Experts next to the MLP (enable_moe_block) are refused.
+// - Layers may have experts next to their MLPs (enable_moe_block, gemma4_experts.h).
 #pragma once
 
 #include "models/families/family.h"

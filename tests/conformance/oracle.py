@@ -31,6 +31,8 @@ def randomize(model, generator):
             noise = torch.randn(parameter.shape, generator=generator)
             if name.endswith(".A_log"):
                 parameter.copy_(noise - 2)
+            elif name.endswith(".router.proj.weight"):  # Gemma 4 divides the rows that it reads by their norm
+                parameter.copy_(noise)
             elif parameter.ndim < 2:
                 parameter.add_(0.2 * noise)
             else:
@@ -121,7 +123,8 @@ def routing_margin(model, sequences):
         elif hasattr(module, "input_jitter_noise"):
             margins = margins_of_competition(module, scores)
         else:
-            margins = [smallest_difference(scores)]
+            logits = scores.log() if hasattr(module, "per_expert_scale") else scores  # Gemma 4's are probabilities
+            margins = [smallest_difference(logits)]
         margin = min(margin, *margins)
 
     handles = [router.register_forward_hook(look) for router in routers_of(model)]

@@ -8,7 +8,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
 # Linear layers of transformers that choose experts or scale their sum: no adapter targets them here.
-ROUTERS = ["router", "router.layer", "shared_expert_gate", "gate"]
+ROUTERS = ["router", "router.layer", "router.proj", "shared_expert_gate", "gate"]
 MIXED = ("mixer.q_proj", "mixer.k_proj", "mixer.v_proj", "mixer.o_proj")
 EMBEDDINGS = ("embed_tokens", "embed_in", "embeddings", "word_embeddings", "wte")
 
@@ -151,8 +151,8 @@ ADAPTERS = {make.__name__: make for make in (
 
 WITH_EXPERTS = ("deepseek_v3", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2", "mixtral", "nemotron_h",
                 "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
-EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS
-                   for make in (experts, one_projection_of_experts, experts_in_some_layers)]
+OF_EXPERTS = (experts, one_projection_of_experts, experts_in_some_layers)
+EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS for make in OF_EXPERTS]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
 
 

@@ -18,6 +18,8 @@ CASES = [(family.cases_of(name)[0], make) for name in family.names() for make in
 CASES += [(case, peft_oracle.tied_embedding) for name in ("llama", "gemma")
           for case in family.cases_of(name)[1:2]]
 CASES += [(family.cases_of(name)[0], make) for name, make in peft_oracle.EXPERT_ADAPTERS]
+CASES += [(case, make) for case in family.cases_of("gemma4_text") if case.name == "experts-untied"
+          for make in (peft_oracle.all_linear, *peft_oracle.OF_EXPERTS)]
 
 
 class Computed:

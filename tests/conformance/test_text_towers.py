@@ -59,6 +59,11 @@ MODELS = {
                {"head_dim": 8, "num_key_value_heads": 2},
                # No text has these. Their layers would read the inputs of the pad.
                {"image_token_id": 96, "video_token_id": 97, "audio_token_id": 98, "audio_config": None}),
+    "gemma4_with_experts": ("Gemma4Config", {
+        "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "global_head_dim": 12,
+        "attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "enable_moe_block": True, "num_experts": 3,
+        "top_k_experts": 2, "moe_intermediate_size": 12, "sliding_window": 8}, {"head_dim": 8, "num_key_value_heads": 2},
+        {"image_token_id": 96, "video_token_id": 97, "audio_token_id": 98, "audio_config": None}),
     "idefics3": ("Idefics3Config", {"model_type": "llama"}, PICTURES, {"image_token_id": 90}),
 }
 

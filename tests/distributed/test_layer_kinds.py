@@ -13,6 +13,12 @@ MODELS = {
               "layer_types: [sliding_attention, full_attention, sliding_attention, full_attention, sliding_attention, "
               "full_attention], num_kv_shared_layers: 3, hidden_size_per_layer_input: 16, "
               "vocab_size_per_layer_input: 512, sliding_window: 32, pad_token_id: null}",
+    # All experts: rounding would turn a choice between the logits of a new router, which are nearly equal.
+    "gemma4_experts": f"{{model_type: gemma4_text, {SIZES}, intermediate_size: 96, num_hidden_layers: 4, "
+                      "global_head_dim: 32, attention_k_eq_v: true, num_global_key_value_heads: 1, "
+                      "layer_types: [sliding_attention, full_attention, sliding_attention, full_attention], "
+                      "hidden_size_per_layer_input: 0, enable_moe_block: true, num_experts: 4, top_k_experts: 4, "
+                      "moe_intermediate_size: 32, sliding_window: 32, pad_token_id: null}",
     "llama4": f"{{model_type: llama4_text, {SIZES}, intermediate_size: 64, intermediate_size_mlp: 160, "
               "num_hidden_layers: 4, num_local_experts: 4, num_experts_per_tok: 1, attention_chunk_size: 24, "
               "no_rope_layers: [1, 1, 1, 0], interleave_moe_layer_step: 2, floor_scale: 16, attn_scale: 0.1, "

@@ -17,6 +17,7 @@ PLAIN = dict(SMALL, **NO_PAD, num_hidden_layers=4, head_dim=10, global_head_dim=
              hidden_size_per_layer_input=0, vocab_size_per_layer_input=101,
              layer_types=[SLIDES, FULL, SLIDES, FULL])
 BASE = PLAIN
+EXPERTS = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=13)
 INPUTS = dict(hidden_size_per_layer_input=7)
 SHARED = dict(num_hidden_layers=6, num_kv_shared_layers=3, layer_types=[SLIDES, FULL, SLIDES, SLIDES, FULL, FULL])
 CASES = {
@@ -39,26 +40,42 @@ CASES = {
     "biases_shared": dict(SHARED, attention_bias=True),
     "wide_heads": dict(head_dim=80, global_head_dim=96, num_attention_heads=3, num_key_value_heads=1),
     "large_epsilon": dict(INPUTS, rms_norm_eps=0.1),
+    "experts": EXPERTS,
+    # The norm of one expert's output removes the expert's scale, whose gradient then is of the epsilon alone.
+    "one_expert_a_token": dict(EXPERTS, top_k_experts=1, hidden_activation="silu", rms_norm_eps=0.1),
+    "all_experts": dict(EXPERTS, top_k_experts=5),
+    "experts_and_layer_inputs": dict(EXPERTS, **INPUTS, rms_norm_eps=0.1),
+    "experts_and_double_wide": dict(EXPERTS, **SHARED, use_double_wide_mlp=True),
+    "as_published_with_experts": dict(EXPERTS, attention_k_eq_v=True, num_global_key_value_heads=1,
+                                      final_logit_softcapping=1.5),
+    "experts_that_are_off": dict(EXPERTS, enable_moe_block=False),
 }
-PRIVATE = dict(SHARED, **INPUTS, use_double_wide_mlp=True, attention_k_eq_v=True, num_global_key_value_heads=1,
+PRIVATE = dict(SHARED, **INPUTS, **EXPERTS, use_double_wide_mlp=True, attention_k_eq_v=True, num_global_key_value_heads=1,
                sliding_window=5, final_logit_softcapping=2.0, tie_word_embeddings=True)
 GPU = {
     "as_published": dict(SHARED, hidden_size_per_layer_input=40, vocab_size_per_layer_input=1003,
                          use_double_wide_mlp=True, head_dim=256, global_head_dim=512, final_logit_softcapping=1.5),
     "keys_as_values": dict(attention_k_eq_v=True, num_global_key_value_heads=1, head_dim=64, global_head_dim=128),
+    "all_experts": dict(EXPERTS, top_k_experts=5, moe_intermediate_size=80),  # no choice that rounding can turn
 }
 REFUSED = {
-    "enable_moe_block": dict(enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=12),
+    "num_experts": dict(EXPERTS, num_experts=None),
+    "top_k_experts": dict(EXPERTS, top_k_experts=6),
+    "moe_intermediate_size": dict(EXPERTS, moe_intermediate_size=None),
     "use_bidirectional_attention": dict(use_bidirectional_attention="all"),
     "vocab_size_per_layer_input": dict(hidden_size_per_layer_input=4, vocab_size_per_layer_input=50),
 }
 
 
 def vary(generator, changes):
-    """Draws the kinds of layers, whose keys they read, and the inputs of layers. A norm of one element is its sign,
-    which rounding changes."""
+    """Draws the kinds of layers, whose keys they read, the inputs of layers, and experts. A norm of one element is its
+    sign, which rounding changes. The scales of two experts have opposite gradients, which nearly cancel over rows."""
     for key in ("num_experts", "num_experts_per_tok", "moe_intermediate_size"):
         changes.pop(key, None)
+    if generator.choice([False, True]):
+        count = generator.choice([3, 5, 8])
+        changes.update(enable_moe_block=True, num_experts=count, top_k_experts=generator.randint(2, count),
+                       moe_intermediate_size=generator.choice([11, 24]))
     layers = changes["num_hidden_layers"] + 1
     first = generator.randint(1, layers)
     kinds = [generator.choice([SLIDES, FULL]) for _ in range(layers)]
