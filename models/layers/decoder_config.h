@@ -34,13 +34,15 @@ struct NormConfig {
   bool operator==(const NormConfig&) const = default;
 };
 
-// Norms of queries and keys before rotary positions. NormConfig has epsilon and offset.
+// Norms of queries and keys, before rotary positions but for the last kind. NormConfig has epsilon
+// and offset.
 enum class QkNormKind {
   kNone,
   kHead,       // RMS of each head, one weight [head_dim] for all heads
   kFull,       // RMS over all heads together, weights [heads * head_dim]
   kHeadLayer,  // layer norm of each head, weights [heads, head_dim], no bias
-  kHeadUnit    // RMS of each head, no weight, in the layers with rotary positions alone
+  kHeadUnit,   // RMS of each head, no weight, in the layers with rotary positions alone
+  kTurnedHead  // kHead after rotary positions
 };
 
 enum class ResidualKind {

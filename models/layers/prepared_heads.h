@@ -6,6 +6,7 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstdint>
 #include <string>
@@ -40,6 +41,7 @@ inline std::int64_t num_qk_statistics(const AttentionOptions& options) {
       return 2 * num_heads + of_values;
     case QkNormKind::kHead:
     case QkNormKind::kHeadUnit:
+    case QkNormKind::kTurnedHead:
       break;
   }
   return num_heads + of_values;
@@ -57,6 +59,7 @@ class PreparedHeads {
         is_normed_(options.qk_norm != QkNormKind::kNone),
         norms_heads_(options.qk_norm == QkNormKind::kHead ||
                      options.qk_norm == QkNormKind::kHeadUnit),
+        norms_turned_(options.qk_norm == QkNormKind::kTurnedHead),
         shape_{tape.shape(qkv).num_rows, num_heads_ * options.shape.head_dim,
                tape.shape(qkv).dtype},
         qkv_(qkv),
@@ -97,7 +100,7 @@ class PreparedHeads {
         heads.clamp_(-options_.clip_qkv, options_.clip_qkv);
       }
     }
-    if (!norms_heads_ && options_.rotates) {
+    if (!norms_heads_ && !norms_turned_ && options_.rotates) {
       rotary_forward_(heads, run.batch().position_ids, frequencies(run), options_.rotary);
     }
     scale_queries_(heads.narrow(1, 0, options_.shape.num_heads), run.batch(), options_.temperature);
@@ -191,13 +194,33 @@ class PreparedHeads {
     return at::abs(heads).gt(options_.clip_qkv);
   }
 
+  // Rotated copies, which a norm reads.
+  at::Tensor turned(const OperatorContext& run, const at::Tensor& heads) const {
+    at::Tensor copy = heads.clone(at::MemoryFormat::Contiguous);
+    if (options_.rotates) {
+      rotary_forward_(copy, run.batch().position_ids, frequencies(run), options_.rotary);
+    }
+    return copy;
+  }
+  // Frequencies and options of a norm that does not rotate.
+  static at::Tensor no_frequencies(const at::Tensor& heads) {
+    return at::zeros({1}, heads.options().dtype(at::kFloat));
+  }
+  RotaryOptions no_rotary() const {
+    return {.num_rotated_heads = options_.rotary.num_rotated_heads};
+  }
+
   // A norm of heads also rotates.
   at::Tensor normed(const OperatorContext& run, const at::Tensor& heads,
                     std::vector<at::Tensor>& statistics) const {
     const Parameter unit = unit_weight(heads);
-    if (norms_heads_) {
-      QkNormOutput output = qk_norm_forward(heads, norm(run, unit), run.batch().position_ids,
-                                            frequencies(run), options_.rotary);
+    if (norms_heads_ || norms_turned_) {
+      QkNormOutput output =
+          norms_turned_
+              ? qk_norm_forward(turned(run, heads), norm(run, unit), run.batch().position_ids,
+                                no_frequencies(heads), no_rotary())
+              : qk_norm_forward(heads, norm(run, unit), run.batch().position_ids, frequencies(run),
+                                options_.rotary);
       statistics = {std::move(output.inverse_rms)};
       return output.qkv;
     }
@@ -213,6 +236,19 @@ class PreparedHeads {
                            frequencies(run), options_.rotary);
   }
 
+  at::Tensor turned_norm_backward(const OperatorContext& run, const HeadGradients& grads,
+                                  const at::Tensor& heads, const at::Tensor& inverse_rms) const {
+    const at::Tensor grad = qk_norm_backward(
+        grads.query, grads.key, grads.value, turned(run, heads), inverse_rms, norm(run, {}),
+        run.batch().position_ids, no_frequencies(heads), no_rotary());
+    if (!options_.rotates) return grad;
+    const std::int64_t queries = options_.shape.num_heads;
+    const std::int64_t keys = options_.shape.num_kv_heads;
+    return rotary_backward(grad.narrow(1, 0, queries), grad.narrow(1, queries, keys),
+                           grad.narrow(1, queries + keys, keys), run.batch().position_ids,
+                           frequencies(run), options_.rotary);
+  }
+
   at::Tensor norm_backward(OperatorContext& run, const HeadGradients& grads) const {
     const at::Tensor projected = whole_heads(run);
     const at::Tensor heads = is_clipped() ? clip(projected) : projected;
@@ -223,6 +259,7 @@ class PreparedHeads {
                               norm(run, unit), run.batch().position_ids, frequencies(run),
                               options_.rotary);
     }
+    if (norms_turned_) return turned_norm_backward(run, grads, heads, statistics.at(0));
     const at::Tensor grad = rotary_back(run, grads);
     const auto backward =
         options_.qk_norm == QkNormKind::kFull ? full_qk_norm_backward_ : head_layer_norm_backward_;
@@ -235,8 +272,9 @@ class PreparedHeads {
   std::int64_t num_heads_;
   std::int64_t num_own_heads_;  // in the projection
   bool is_normed_;
-  bool norms_heads_;  // the norm's operator also rotates
-  ValueShape shape_;  // of queries, keys and values
+  bool norms_heads_;   // the norm's operator also rotates
+  bool norms_turned_;  // the norm reads rotated heads
+  ValueShape shape_;   // of queries, keys and values
   Value qkv_;
   Value statistics_;
   Value clipped_;

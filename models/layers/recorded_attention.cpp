@@ -38,9 +38,12 @@ AttentionParameters declare_attention(OperatorTape& tape, const std::string& nam
   return parameters;
 }
 
-// The norms of heads run after attention's backward, with these heads in float32.
-std::int64_t qk_norm_workspace(const AttentionOptions& options, std::int64_t num_rows) {
+// The norms of heads run after attention's backward, with these heads in float32. One of rotated
+// heads makes these again, and has a gradient of them.
+std::int64_t qk_norm_workspace(const AttentionOptions& options, const ValueShape& rotated) {
   constexpr std::int64_t kFloats = 6;
+  if (options.qk_norm == QkNormKind::kTurnedHead) return 2 * rotated.bytes();
+  const std::int64_t num_rows = rotated.num_rows;
   const std::int64_t query = options.shape.num_heads * options.shape.head_dim;
   const bool wide = options.qk_norm == QkNormKind::kHeadLayer;
   return wide ? kFloats * num_rows * query * static_cast<std::int64_t>(sizeof(float)) : 0;
@@ -58,8 +61,7 @@ BackwardMemory attention_memory(const AttentionOptions& options, const ValueShap
       options.shape, load, size.on_gpu ? at::kCUDA : at::kCPU, size.compute);
   const bool recomputed =
       options.qk_norm != QkNormKind::kNone && !policy.keeps(ValueKind::kNormOutput);
-  const std::int64_t workspace =
-      std::max(needed.workspace, qk_norm_workspace(options, rotated.num_rows));
+  const std::int64_t workspace = std::max(needed.workspace, qk_norm_workspace(options, rotated));
   return {"attention backward",
           {{"gradient of attention's output", output.bytes()},
            {"gradients of attention's heads", needed.gradients, true},

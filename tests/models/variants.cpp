@@ -119,6 +119,20 @@ DecoderConfig sigmoid_router() {
   return config;
 }
 
+// Heads turn before their norms, by angles with a factor, and not at all in one layer.
+DecoderConfig turned_head_norms() {
+  DecoderConfig config = small_config();
+  config.qk_norm = QkNormKind::kTurnedHead;
+  config.norm.epsilon = 0.05;
+  config.rotary_dim = 6;
+  config.rotary.scaling.kind = RotaryScaling::Kind::kYarn;
+  config.rotary.scaling.factor = 4;
+  config.rotary.scaling.original_max_positions = 16;
+  config.rotary.scaling.attention_factor = 1.3;
+  config.layers = {{}, {.no_rotary = true}};
+  return config;
+}
+
 // An MLP and experts with norms of their own. The router's rows have a third norm.
 DecoderConfig experts_next_to_mlp() {
   DecoderConfig config = shared_experts();
@@ -245,6 +259,7 @@ std::vector<Variant> decoder_variants() {
                               {"a sparse mixer", sparse_mixer()}};
   for (Variant& variant : mixer_variants()) all.push_back(std::move(variant));
   for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
+  all.push_back({"norms of turned heads", turned_head_norms()});
   all.push_back({"experts next to an MLP", experts_next_to_mlp()});
   all.push_back({"balanced experts next to an MLP", balanced_experts_next_to_mlp()});
   return all;
