@@ -34,6 +34,7 @@
 #include "models/families/granitemoe.h"
 #include "models/families/granitemoehybrid.h"
 #include "models/families/granitemoeshared.h"
+#include "models/families/hunyuan_v1_dense.h"
 #include "models/families/lfm2.h"
 #include "models/families/lfm2_moe.h"
 #include "models/families/llama.h"
@@ -156,6 +157,7 @@ std::span<const Family> families() {
       granitemoe_family(),
       granitemoehybrid_family(),
       granitemoeshared_family(),
+      hunyuan_v1_dense_family(),
       lfm2_family(),
       lfm2_moe_family(),
       llama_family(),

@@ -53,6 +53,8 @@ void add_qk_norm(WeightMap& list, const DecoderConfig& config, const std::string
     for (std::int64_t head = 0; head < heads; ++head) {
       list.norm(ours, hf + "layernorm.norms." + std::to_string(head), config.head_dim);
     }
+  } else if (config.qk_norm == QkNormKind::kTurnedHead) {
+    list.norm(ours, hf + "layernorm", config.head_dim);
   } else if (config.qk_norm == QkNormKind::kHead || config.qk_norm == QkNormKind::kFull) {
     const bool full = config.qk_norm == QkNormKind::kFull;
     list.norm(ours, hf + "norm", full ? heads * config.head_dim : config.head_dim);
@@ -86,8 +88,11 @@ void add_attention(WeightMap& list, const DecoderConfig& config, const std::stri
   add_queries(list, config, ours + "qkv", hf + "q_proj");
   list.linear(ours + "qkv", hf + "k_proj", kv, hidden, config.qkv_bias);
   list.linear(ours + "qkv", hf + "v_proj", kv, hidden, config.qkv_bias);
-  add_qk_norm(list, config, ours + "query_norm", hf + "q_", config.num_heads);
-  add_qk_norm(list, config, ours + "key_norm", hf + "k_", config.num_kv_heads);
+  const bool whole_names = config.qk_norm == QkNormKind::kTurnedHead;
+  add_qk_norm(list, config, ours + "query_norm", hf + (whole_names ? "query_" : "q_"),
+              config.num_heads);
+  add_qk_norm(list, config, ours + "key_norm", hf + (whole_names ? "key_" : "k_"),
+              config.num_kv_heads);
   if (config.attention_sinks) list.whole(ours + "sinks", hf + "sinks", {config.num_heads});
   list.linear(ours + "output", hf + "o_proj", hidden, q, config.attention_output_bias);
 }

@@ -65,6 +65,21 @@ void read_length_factors(ConfigReader& rope, RotaryScaling& scaling) {
   }
 }
 
+// Returns false where the object has no alpha, or another type.
+bool read_base_of_alpha(ConfigReader& rope, double base, DecoderConfig& config) {
+  const double alpha = rope.number_or_none("alpha", 0);
+  const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  if (alpha == 0 || type != "dynamic") return false;
+  if (alpha < 0) rope.fail("alpha", "must be positive");
+  if (config.head_dim < 4) rope.fail("alpha", "needs heads of 4 elements or more");
+  const auto dim = static_cast<double>(config.head_dim);
+  config.rotary = {.base = read_base(rope, "rope_theta", base) * std::pow(alpha, dim / (dim - 2))};
+  // The models' own code reads none of these with alpha.
+  rope.ignore({"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
+               "original_max_position_embeddings"});
+  return true;
+}
+
 // rope_parameters or rope_scaling of a family whose layers all rotate equally.
 struct Layout {
   const RotaryDefaults& defaults;
@@ -81,7 +96,9 @@ void read_layout(ConfigReader& reader, const char* key, const Layout& layout,
   } else {
     rope.require("partial_rotary_factor", 1.0);
   }
-  config.rotary = read_object(rope, config, layout.base, layout.original);
+  const bool is_read =
+      layout.defaults.dynamic_alpha && read_base_of_alpha(rope, layout.base, config);
+  if (!is_read) config.rotary = read_object(rope, config, layout.base, layout.original);
   const bool is_yarn = config.rotary.scaling.kind == RotaryScaling::Kind::kYarn;
   if (layout.defaults.scores_mscale && is_yarn) {
     config.latent.mscale_all_dim = rope.number("mscale_all_dim", 0);

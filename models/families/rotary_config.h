@@ -29,6 +29,9 @@ struct RotaryDefaults {
   bool length_factors = false;
   // Positions of pictures have parts, which share the pairs of a head. They are equal for text.
   bool position_parts = false;
+  // The type "dynamic" with `alpha` has a fixed base, alpha^(D / (D - 2)) times as large for heads
+  // of D elements.
+  bool dynamic_alpha = false;
   // YaRN's mscale_all_dim changes the factor of scores: LatentAttentionConfig::mscale_all_dim.
   bool scores_mscale = false;
 };
