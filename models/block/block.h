@@ -28,6 +28,7 @@ struct Initialization {
     kUniform,  // between +-sqrt(3) deviations
     kOnes,
     kZeros,
+    kConstant,      // `minimum`
     kLogOfUniform,  // logarithms of uniform numbers between the limits
     // y with softplus(y) = x, where the logarithm of x is uniform between those of the limits
     kInverseSoftplus

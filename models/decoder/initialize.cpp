@@ -52,6 +52,9 @@ void initialize(const ParameterSpec& parameter, std::uint64_t seed, std::int64_t
       fill_uniform(parameter, seed, begin, values);
       fill_inverse_softplus(parameter.initialization, values);
       return;
+    case Initialization::Kind::kConstant:
+      values.fill_(parameter.initialization.minimum);
+      return;
     case Initialization::Kind::kOnes:
       values.fill_(1.0);
       return;

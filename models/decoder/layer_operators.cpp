@@ -8,6 +8,7 @@
 #include "models/layers/expert_layers.h"
 #include "models/layers/recorded_layer_input.h"
 #include "models/layers/recorded_operators.h"
+#include "models/layers/recorded_xielu.h"
 
 namespace packtrain {
 
@@ -54,7 +55,9 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
                                         config_.fp8_of(weight_name(down), hidden, inner),
                                         config_.linear.recipe};
   const Value activated =
-      activation(tape, name + ".activation", projected, config_.activation, neighbours);
+      config_.xielu
+          ? xielu(tape, name + ".activation", name + ".xielu", projected, neighbours)
+          : activation(tape, name + ".activation", projected, config_.activation, neighbours);
   return project(tape, down, activated, hidden, bias, residual);
 }
 

@@ -38,6 +38,7 @@ std::vector<ParameterSpec> embedding_parameters(const DecoderConfig& config);
 // With experts next to the MLP it has both, and these:
 //    mlp.router_norm [H], mlp.router.expert_scale [E], and mlp.dense_post_norm [H],
 //    mlp.experts_norm [H] and mlp.experts_post_norm [H]
+// xIELU has the numbers mlp.xielu.{alpha_p, alpha_n, beta, eps} [1].
 // A weight with a low-rank update is followed by its matrices (recorded_operators.h).
 std::vector<ParameterSpec> layer_parameters(const DecoderConfig& config, std::int64_t layer);
 // final_norm [H], head [V, H] and its bias; with tied embeddings head is the embedding itself.

@@ -144,6 +144,9 @@ struct DecoderConfig {
   bool interleaved_rotary = false;  // turns elements 2i and 2i + 1, not i and i + rotary_dim / 2
 
   Activation activation = {ActivationKind::kSilu, /*gated=*/true};
+  // The MLP's activation is xIELU, which has trained parameters (ops/xielu). `activation` then says
+  // that it is not gated.
+  bool xielu = false;
   bool mlp_bias = false;
   ExpertsConfig experts;
 

@@ -99,24 +99,29 @@ Value activation(OperatorTape& tape, const std::string& name, Value x, const Act
     run.set_gradient(x, in, amax);
     if (recomputes) run.set(y, grad);
   };
-  if (neighbours.may_peak) {
-    const ValueKind kind = tape.kind(x);
-    const bool saves_codes =
-        neighbours.fp8_after == Fp8Products::kAll;  // which are values of the tape
-    step.memory = [=](const MicroBatchShape&, const RecomputePolicy& policy) -> BackwardMemory {
-      // Of layers that are recomputed whole the plan counts it itself.
-      const bool is_again = !policy.keeps(kind) && policy.keeps(ValueKind::kProjection);
-      // A saved one is freed when the products that read it have ended, before x is needed.
-      const bool is_saved = policy.keeps(ValueKind::kActivationOutput) && !is_again;
-      return {"MLP backward",
-              {{"gradient of the MLP's activation", out.bytes()},
-               {"input of the MLP's activation", is_again ? in.bytes() : 0},
-               {"MLP's activation", is_saved && !saves_codes ? out.bytes() : 0},
-               {"8-bit copies in the MLP", fp8_copies(neighbours, in, out, is_saved)}}};
-    };
-  }
+  step.memory = activation_memory(tape, x, out, neighbours);
   tape.record(std::move(step));
   return y;
+}
+
+BackwardMemoryOf activation_memory(const OperatorTape& tape, Value x, const ValueShape& out,
+                                   const ActivationNeighbours& neighbours) {
+  if (!neighbours.may_peak) return nullptr;
+  const ValueShape in = tape.shape(x);
+  const ValueKind kind = tape.kind(x);
+  const bool saves_codes =
+      neighbours.fp8_after == Fp8Products::kAll;  // which are values of the tape
+  return [=](const MicroBatchShape&, const RecomputePolicy& policy) -> BackwardMemory {
+    // Of layers that are recomputed whole the plan counts it itself.
+    const bool is_again = !policy.keeps(kind) && policy.keeps(ValueKind::kProjection);
+    // A saved one is freed when the products that read it have ended, before x is needed.
+    const bool is_saved = policy.keeps(ValueKind::kActivationOutput) && !is_again;
+    return {"MLP backward",
+            {{"gradient of the MLP's activation", out.bytes()},
+             {"input of the MLP's activation", is_again ? in.bytes() : 0},
+             {"MLP's activation", is_saved && !saves_codes ? out.bytes() : 0},
+             {"8-bit copies in the MLP", fp8_copies(neighbours, in, out, is_saved)}}};
+  };
 }
 
 Value add(OperatorTape& tape, const std::string& name, Value x, Value y, double scale) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,13 @@ struct ActivationNeighbours {
 
 Value activation(OperatorTape& tape, const std::string& name, Value x, const Activation& activation,
                  const ActivationNeighbours& neighbours = {});
+
+// The memory of the backward of an activation of x with an output of this shape. Undefined where
+// the memory of a step cannot peak there.
+using BackwardMemoryOf =
+    std::function<BackwardMemory(const MicroBatchShape& size, const RecomputePolicy& policy)>;
+BackwardMemoryOf activation_memory(const OperatorTape& tape, Value x, const ValueShape& out,
+                                   const ActivationNeighbours& neighbours);
 
 // x + scale y.
 Value add(OperatorTape& tape, const std::string& name, Value x, Value y, double scale = 1.0);

@@ -1,4 +1,4 @@
-// Replaces the CUDA operators of gated mixers in a build without CUDA.
+// Replaces the CUDA operators of gated mixers, and xIELU, in a build without CUDA.
 #include "models/block/operator_tape.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/delta_gates/delta_gates.h"
@@ -10,6 +10,7 @@
 #include "models/ops/mamba2/ssd.h"
 #include "models/ops/output_gate/output_gate.h"
 #include "models/ops/short_conv/short_conv.h"
+#include "models/ops/xielu/xielu.h"
 
 namespace packtrain {
 
@@ -105,6 +106,16 @@ at::Tensor short_conv_backward_cuda(const at::Tensor& /*grad_output*/,
                                     const CausalConvOptions& /*options*/,
                                     const at::Tensor& /*output*/) {
   throw_cuda_not_built("short_conv_backward");
+}
+
+at::Tensor xielu_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*numbers*/) {
+  throw_cuda_not_built("xielu_forward");
+}
+
+at::Tensor xielu_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                               const at::Tensor& /*numbers*/,
+                               const at::Tensor& /*recomputed_output*/) {
+  throw_cuda_not_built("xielu_backward");
 }
 
 }  // namespace packtrain

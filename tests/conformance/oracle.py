@@ -39,6 +39,8 @@ def randomize(model, generator):
                 parameter.copy_(noise / parameter.shape[-1] ** 0.5)
         for name in sorted(constant_names(model)):
             noise = 0.2 * torch.randn(model.get_buffer(name).shape, generator=generator)
+            if name.endswith("act_fn.eps"):  # xIELU's slope has a step there
+                continue
             # A factor of the residual stream near 0 would enlarge the rounding of all layers before it.
             model.get_buffer(name).copy_(1 + noise if name.endswith("layer_scalar") else noise)
 

@@ -119,6 +119,13 @@ DecoderConfig sigmoid_router() {
   return config;
 }
 
+DecoderConfig xielu_mlp() {
+  DecoderConfig config = small_config();
+  config.xielu = true;
+  config.activation.gated = false;
+  return config;
+}
+
 // Heads turn before their norms, by angles with a factor, and not at all in one layer.
 DecoderConfig turned_head_norms() {
   DecoderConfig config = small_config();
@@ -260,6 +267,7 @@ std::vector<Variant> decoder_variants() {
   for (Variant& variant : mixer_variants()) all.push_back(std::move(variant));
   for (Variant& variant : attention_variants()) all.push_back(std::move(variant));
   all.push_back({"norms of turned heads", turned_head_norms()});
+  all.push_back({"xIELU", xielu_mlp()});
   all.push_back({"experts next to an MLP", experts_next_to_mlp()});
   all.push_back({"balanced experts next to an MLP", balanced_experts_next_to_mlp()});
   return all;

@@ -82,6 +82,11 @@ TEST(Initialize, SoftplusOfItsInverseHasAUniformLogarithm) {
   EXPECT_NEAR(steps.max().item<double>(), 0.1, 1e-3);
 }
 
+TEST(Initialize, ConstantsHaveTheirValue) {
+  const ParameterSpec spec{"eps", {3}, {Initialization::Kind::kConstant, 0, -1e-6, -1e-6}};
+  EXPECT_EQ(initial(spec, 7, 1, 2).sum().item<float>(), 2 * -1e-6F);
+}
+
 TEST(Initialize, NormsAreOnesAndBiasesZeros) {
   const ParameterSpec norm{"norm", {50}, {Initialization::Kind::kOnes, 0}};
   const ParameterSpec bias{"bias", {50}, {Initialization::Kind::kZeros, 0}};
