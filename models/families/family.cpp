@@ -7,6 +7,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/json.h"
+#include "models/families/apertus.h"
 #include "models/families/arcee.h"
 #include "models/families/bamba.h"
 #include "models/families/cohere2.h"
@@ -130,6 +131,7 @@ void check_num_parameters(const DecoderConfig& config) {
 std::span<const Family> families() {
   // clang-format off: one a line
   static const std::array table = {
+      apertus_family(),
       arcee_family(),
       bamba_family(),
       cohere2_family(),

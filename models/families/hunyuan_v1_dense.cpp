@@ -15,7 +15,7 @@ DecoderConfig parse_hunyuan_v1_dense(const nlohmann::json& json) {
   config.qk_norm = QkNormKind::kTurnedHead;
   config.qkv_bias = reader.boolean("attention_bias", false);
   config.attention_output_bias = config.qkv_bias;
-  // Of the models' own code.
+  // The models' own code reads these.
   reader.require("use_qk_norm", true);
   reader.require("use_rotary_pos_emb", true);
   reader.require("use_cla", false);

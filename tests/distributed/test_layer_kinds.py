@@ -1,5 +1,5 @@
-"""Models whose layers differ: keys of earlier layers, own inputs, chunks, one branch, two mixers. Ranks, sharding,
-recomputation and offload change no loss, and a resumed run is bit-equal."""
+"""Models whose layers differ: keys of earlier layers, own inputs, chunks, one branch, two mixers, single numbers. Ranks,
+sharding, recomputation and offload change no loss, and a resumed run is bit-equal."""
 
 import numpy
 import pytest
@@ -9,6 +9,7 @@ SIZES = ("hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, head_
          "max_position_embeddings: 512")
 MAMBA2 = "mamba_n_heads: 8, mamba_d_head: 16, mamba_n_groups: 1, mamba_d_state: 16, mamba_d_conv: 4"
 MODELS = {
+    "apertus": f"{{model_type: apertus, {SIZES}, intermediate_size: 160, num_hidden_layers: 3, pad_token_id: null}}",
     "gemma4": f"{{model_type: gemma4_text, {SIZES}, intermediate_size: 160, num_hidden_layers: 6, global_head_dim: 32, "
               "layer_types: [sliding_attention, full_attention, sliding_attention, full_attention, sliding_attention, "
               "full_attention], num_kv_shared_layers: 3, hidden_size_per_layer_input: 16, "
