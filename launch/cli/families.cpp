@@ -37,6 +37,7 @@ constexpr std::array kPublished = {
     PublishedModels{"gemma", "Gemma 2B and 7B"},
     PublishedModels{"gemma2", "Gemma 2 2B, 9B and 27B"},
     PublishedModels{"gemma3_text", "Gemma 3 1B, the text model of 4B, 12B and 27B"},
+    PublishedModels{"gemma3n_text", "the text model of Gemma 3n E2B and E4B"},
     PublishedModels{"gemma4_text", "the text model of Gemma 4 E2B, E4B, 31B and 26B-A4B"},
     PublishedModels{"glm", "GLM-4-9B, GLM-Edge"},
     PublishedModels{"glm4", "GLM-4-9B-0414, GLM-4-32B-0414"},

@@ -47,9 +47,9 @@ bool is_embedding_or_head(const ModelModule& module) {
 // A linear layer of attention, of another mixer, or of an MLP.
 bool is_projection(const ModelModule& module) {
   static constexpr std::string_view kEndings[] = {
-      ".qkv",         ".qkvz",    ".ba",      ".bcx",         ".zxbcdt",
-      ".query",       ".query_a", ".query_b", ".key_value_a", ".output",
-      ".key_value_b", ".gate_up", ".up",      ".down",        ".gate"};
+      ".qkv",     ".qkvz",    ".ba",          ".bcx",    ".zxbcdt",      ".query",
+      ".query_a", ".query_b", ".key_value_a", ".output", ".key_value_b", ".gate_up",
+      ".up",      ".down",    ".gate",        ".left",   ".right"};
   const std::string path = module.own_path();
   return module.layer >= 0 && module.shape.size() == 2 &&
          std::ranges::any_of(kEndings, [&](auto ending) { return path.ends_with(ending); });

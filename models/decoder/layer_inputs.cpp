@@ -21,8 +21,13 @@ constexpr double kSumMultiplier = 1 / std::numbers::sqrt2;  // of projection and
 LayerInputs::LayerInputs(const DecoderConfig& config)
     : width_(config.layer_input_width),
       num_layers_(config.num_layers),
+      num_rows_(config.layer_input_vocab),
       projection_multiplier_(1 / std::sqrt(static_cast<double>(config.hidden_size))),
       norm_(config.norm) {}
+
+at::Tensor LayerInputs::known_ids(const at::Tensor& ids) const {
+  return num_rows_ == 0 ? ids : at::mul(ids, ids.lt(num_rows_));
+}
 
 at::Tensor LayerInputs::project(const Parameter& weight, const BlockContext& context,
                                 const at::Tensor& embedded) const {
@@ -35,7 +40,7 @@ void LayerInputs::forward(std::span<const Parameter> parameters, const BlockCont
   const NormWeights weights{&parameters[2], nullptr};
   const at::Tensor normed =
       norm_forward(project(parameters[1], context, embedded), weights, norm_).y;
-  at::Tensor rows = embedding_forward(context.batch.input_ids, parameters[0]);
+  at::Tensor rows = embedding_forward(known_ids(context.batch.input_ids), parameters[0]);
   rows.mul_(std::sqrt(static_cast<double>(width_)));
   rows.add_(normed.view(rows.sizes())).mul_(kSumMultiplier);
   context.batch.state.layer_inputs = {std::move(rows), {}};
@@ -48,7 +53,7 @@ at::Tensor LayerInputs::backward(std::span<const Parameter> parameters, const Bl
   const at::Tensor grad = at::mul(inputs.gradient, kSumMultiplier);
   if (parameters[0].grad.defined()) {
     embedding_backward(at::mul(grad, std::sqrt(static_cast<double>(width_))),
-                       context.batch.input_ids, parameters[0]);
+                       known_ids(context.batch.input_ids), parameters[0]);
   }
   const NormWeights weights{&parameters[2], nullptr};
   const at::Tensor projected = project(parameters[1], context, embedded);
@@ -63,7 +68,7 @@ at::Tensor LayerInputs::backward(std::span<const Parameter> parameters, const Bl
 
 void declare_layer_inputs(OperatorTape& tape, const DecoderConfig& config) {
   const std::int64_t width = config.layer_inputs_width();
-  declare_weight(tape, "per_layer_embed.weight", {config.vocab_size, width},
+  declare_weight(tape, "per_layer_embed.weight", {config.num_layer_input_rows(), width},
                  config.initializer_range);
   declare_weight(tape, "per_layer_projection.weight", {width, config.hidden_size},
                  config.initializer_range);

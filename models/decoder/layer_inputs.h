@@ -1,5 +1,5 @@
-// The inputs of all layers (per-layer embeddings, Gemma 4), which the embedding block computes.
-// With the embedded row x [H], L layers and width P, layer i reads P elements of
+// The inputs of all layers (per-layer embeddings, Gemma 3n and Gemma 4), which the embedding block
+// computes. With the embedded row x [H], L layers and width P, layer i reads P elements of
 //    (RMSNorm_P(W x / sqrt(H)) + sqrt(P) E[id]) / sqrt(2)
 // E [V, L P] is a second embedding of the token, W [L P, H] a projection. The norm is that of each
 // layer's P elements, with one weight [P] for all layers. Forward fills BatchState::layer_inputs.
@@ -35,12 +35,15 @@ class LayerInputs {
                       const at::Tensor& embedded, const at::Tensor& grad_embedded) const;
 
  private:
+  // The rows of E that tokens have (DecoderConfig::layer_input_vocab).
+  at::Tensor known_ids(const at::Tensor& ids) const;
   // W x / sqrt(H) as rows [T L, P].
   at::Tensor project(const Parameter& weight, const BlockContext& context,
                      const at::Tensor& embedded) const;
 
   std::int64_t width_;
   std::int64_t num_layers_;
+  std::int64_t num_rows_;  // of E; 0: each id has one
   double projection_multiplier_;
   NormConfig norm_;
 };

@@ -6,15 +6,21 @@
 #include <vector>
 
 #include "models/layers/expert_layers.h"
+#include "models/layers/recorded_experts.h"
+#include "models/layers/recorded_gate_cutoff.h"
 #include "models/layers/recorded_layer_input.h"
 #include "models/layers/recorded_operators.h"
 #include "models/layers/recorded_xielu.h"
+#include "models/ops/gate_cutoff/gate_cutoff.h"
 
 namespace packtrain {
 
 LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
                                std::shared_ptr<const RotaryFrequencies> frequencies)
-    : config_(config), index_(index), frequencies_(std::move(frequencies)) {}
+    : config_(config), index_(index), frequencies_(std::move(frequencies)) {
+  const double sparsity = config.layer(index).gate_sparsity;
+  gate_quantile_ = sparsity > 0 ? normal_quantile(sparsity) : 0;
+}
 
 Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, Value x) const {
   if (!config_.has_norm_before(index_)) return x;
@@ -48,6 +54,9 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
   if (gated) {
     projected = multiply_columns(tape, name + ".scaled", projected,
                                  {{inner, config_.multipliers.mlp_gate}, {inner, 1}});
+  }
+  if (config_.layer(index_).gate_sparsity > 0) {
+    projected = cut_gates(tape, name + ".cut", projected, gate_quantile_);
   }
   // In a layer with experts the experts need more memory than the shared one.
   const ActivationNeighbours neighbours{!config_.layer(index_).experts || has_both(),
@@ -135,15 +144,20 @@ Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch, 
   return add(tape, branch + ".sum", residual, output, multiplier);
 }
 
+Value LayerOperators::layer_input_branch(OperatorTape& tape, Value x) const {
+  const std::int64_t width = config_.layer_input_width;
+  const Value gate = project(tape, "layer_input.gate", x, width, false);
+  const Value both = with_layer_input(tape, "layer_input", gate, {index_ * width, width});
+  const Value product = activation(tape, "layer_input.activation", both,
+                                   {config_.activation.kind, true}, {.may_peak = false});
+  const Value branch = project(tape, "layer_input.output", product, config_.hidden_size, false);
+  return norm(tape, "layer_input_post_norm", branch, config_.norm);
+}
+
 Value LayerOperators::finish(OperatorTape& tape, Value x) const {
-  if (const std::int64_t width = config_.layer_input_width; width > 0) {
-    const Value gate = project(tape, "layer_input.gate", x, width, false);
-    const Value both = with_layer_input(tape, "layer_input", gate, {index_ * width, width});
-    const Value product = activation(tape, "layer_input.activation", both,
-                                     {config_.activation.kind, true}, {.may_peak = false});
-    const Value branch = project(tape, "layer_input.output", product, config_.hidden_size, false);
-    const Value normed = norm(tape, "layer_input_post_norm", branch, config_.norm);
-    x = add(tape, "layer_input.sum", x, normed);
+  if (config_.layer_input_width > 0) {
+    const Value branch = layer_input_branch(tape, x);
+    x = add(tape, "layer_input.sum", x, branch);
   }
   return config_.layer_scale ? scaled_by_constant(tape, "layer_scale", x) : x;
 }
@@ -183,6 +197,7 @@ Value LayerOperators::mlp_branch(OperatorTape& tape, const BranchRows& rows) con
 }
 
 Value LayerOperators::record(OperatorTape& tape, Value x) const {
+  if (config_.altup.exists()) return record_altup(tape, x);
   const LayerPattern pattern = config_.layer(index_);
   const bool is_last = index_ + 1 == config_.num_layers;
   const bool selects = is_last && tape.num_supervised_rows() < tape.num_rows();
@@ -201,7 +216,9 @@ Value LayerOperators::record(OperatorTape& tape, Value x) const {
 ShapeTape layer_shapes(const DecoderConfig& config, std::int64_t index,
                        const MicroBatchShape& size) {
   ShapeTape tape(size);
-  LayerOperators(config, index).record(tape, tape.input(config.hidden_size));
+  const bool is_expanded = config.altup.exists() && index > 0;
+  LayerOperators(config, index)
+      .record(tape, tape.input(is_expanded ? config.stream_width() : config.hidden_size));
   return tape;
 }
 

@@ -58,8 +58,9 @@ class LayerOperators {
   ExpertsOptions experts_options() const;
   Value mixture(OperatorTape& tape, const ExpertsInputs& x, std::optional<Value> residual) const;
   Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
-  // Adds the branch of the layer's own inputs (DecoderConfig::layer_input_width), and multiplies by
-  // the layer's constant.
+  // The branch that reads x and the layer's own inputs (DecoderConfig::layer_input_width).
+  Value layer_input_branch(OperatorTape& tape, Value x) const;
+  // Adds that branch, and multiplies by the layer's constant.
   Value finish(OperatorTape& tape, Value x) const;
   // Computes the output of a branch. It adds `residual` where an operator can add it at no cost.
   using BranchEnd = std::function<Value(std::optional<Value> residual)>;
@@ -74,10 +75,25 @@ class LayerOperators {
   };
   BranchRows mixer_branch(OperatorTape& tape, Value x, bool selects) const;
   Value mlp_branch(OperatorTape& tape, const BranchRows& rows) const;
+  // A layer with several copies of the hidden state (DecoderConfig::altup; altup_layer.cpp). The
+  // first layer makes the copies, and the last one returns one row of them.
+  Value record_altup(OperatorTape& tape, Value x) const;
+  Value expand_copies(OperatorTape& tape, Value x) const;
+  Value merge_copies(OperatorTape& tape, Value rows) const;
+  struct ActiveRows {
+    Value predictions;  // of all copies
+    Value active;       // the active one of them
+    Value normed;       // which attention read
+    Value mixed;        // the output of attention, before its projection
+  };
+  ActiveRows select_active(OperatorTape& tape, const ActiveRows& rows) const;
+  // The active copy after attention and after the MLP.
+  Value activate(OperatorTape& tape, const ActiveRows& rows) const;
 
   DecoderConfig config_;
   std::int64_t index_;
   std::shared_ptr<const RotaryFrequencies> frequencies_;
+  double gate_quantile_;  // of LayerPattern::gate_sparsity
 };
 
 // The layer's tape for micro-batches of this size.

@@ -16,6 +16,7 @@ struct LayerKind {
   LayerPattern pattern;
   std::string adapter;  // its matrices in the layer, and what is trained whole
   std::string kept;     // weights that stay out of 8-bit products
+  bool expands;         // makes the copies of the hidden state (DecoderConfig::altup)
 
   bool operator==(const LayerKind&) const = default;
 };
@@ -57,7 +58,7 @@ LayerTapes::LayerTapes(const DecoderConfig& config, const MicroBatchShape& size)
     const LayerKind kind{
         config.layer(layer),
         config.adapter == nullptr ? std::string() : adapter_of_layer(*config.adapter, layer),
-        kept_of_layer(config, layer)};
+        kept_of_layer(config, layer), layer == 0 && config.altup.exists()};
     std::size_t number = 0;
     while (number < kinds.size() && !(kinds[number] == kind)) ++number;
     if (number == kinds.size() || layer == last) {

@@ -65,14 +65,25 @@ class PeakFinder {
     bool first;
     std::int64_t head_dim;
     std::int64_t intermediate_size;
+    bool cuts_gates;
+    bool expands;
     auto operator<=>(const Kind&) const = default;
   };
 
   Kind kind_of(std::int64_t layer) const {
     const LayerPattern pattern = config_.layer(layer);
-    return {pattern.experts,         pattern.delta_net,        pattern.short_conv, pattern.mamba2,
-            pattern.parallel_mamba2, pattern.no_mixer,         pattern.no_mlp,     is_first(layer),
-            pattern.head_dim,        pattern.intermediate_size};
+    return {pattern.experts,
+            pattern.delta_net,
+            pattern.short_conv,
+            pattern.mamba2,
+            pattern.parallel_mamba2,
+            pattern.no_mixer,
+            pattern.no_mlp,
+            is_first(layer),
+            pattern.head_dim,
+            pattern.intermediate_size,
+            pattern.gate_sparsity > 0,
+            layer == 0 && config_.altup.exists()};
   }
 
   // The last layer up to `layer` of a kind, or -1.

@@ -97,8 +97,9 @@ std::string without_keys(const std::string& config_json, const std::vector<std::
 std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_size) {
   auto config = nlohmann::json::parse(config_json);
   nlohmann::json& text = text_of(config);
+  if (text.contains("vocab_size") && text["vocab_size"] == vocab_size) return config_json;
   text["vocab_size"] = vocab_size;
-  // A second embedding of tokens has as many.
+  // transformers gives a second embedding of tokens as many.
   constexpr const char* kOfLayerInputs = "vocab_size_per_layer_input";
   if (text.contains(kOfLayerInputs)) text[kOfLayerInputs] = vocab_size;
   return config.dump();

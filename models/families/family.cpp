@@ -23,6 +23,7 @@
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
 #include "models/families/gemma3_text.h"
+#include "models/families/gemma3n_text.h"
 #include "models/families/gemma4_text.h"
 #include "models/families/glm.h"
 #include "models/families/glm4.h"
@@ -147,6 +148,7 @@ std::span<const Family> families() {
       gemma_family(),
       gemma2_family(),
       gemma3_text_family(),
+      gemma3n_text_family(),
       gemma4_text_family(),
       glm_family(),
       glm4_family(),

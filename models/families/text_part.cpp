@@ -32,6 +32,7 @@ constexpr std::array kClassSizes = {
     ClassSizes{"gemma", 256000, 3072, 24576, 28, 16, 16, 8192},
     ClassSizes{"gemma2", 256000, 2304, 9216, 26, 8, 4, 8192},
     ClassSizes{"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 131072},
+    ClassSizes{"gemma3n_text", 262400, 2048, 16384, 35, 8, 2, 32768},
     ClassSizes{"gemma4_text", 262144, 2304, 9216, 30, 8, 4, 131072},
     ClassSizes{"granite", 32000, 4096, 11008, 32, 32, 0, 2048},
     ClassSizes{"llama", 32000, 4096, 11008, 32, 32, 0, 2048},

@@ -11,6 +11,7 @@
 
 #include "framework/data/attention_pattern.h"
 #include "models/layers/adapter_targets.h"
+#include "models/layers/altup_config.h"
 #include "models/layers/delta_net_config.h"
 #include "models/layers/experts_config.h"
 #include "models/layers/latent_attention_config.h"
@@ -89,6 +90,7 @@ struct LayerPattern {
   std::int64_t head_dim = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t intermediate_size = 0;
+  double gate_sparsity = 0;     // share of the MLP's gates that a cutoff sets to 0; 0: no cutoff
   bool keys_as_values = false;  // values are the projected keys before their norm and positions
   bool keeps_keys = false;      // later layers attend to its keys and values
   // An earlier layer, to whose keys and values it attends; -1: it has its own. Such a layer has
@@ -161,6 +163,9 @@ struct DecoderConfig {
   // Elements of the rows that each layer adds in a third branch (per-layer embeddings). They are
   // the sum of an embedding of the token and of a normed projection of the embedded row; 0: none.
   std::int64_t layer_input_width = 0;
+  // Rows of that embedding. Larger ids have the row of id 0; 0: vocab_size.
+  std::int64_t layer_input_vocab = 0;
+  AltUpConfig altup;
   bool layer_scale = false;  // a constant multiplies the output of a layer
 
   std::shared_ptr<const AdapterTargets> adapter;  // null: all parameters are trained
@@ -188,6 +193,13 @@ struct DecoderConfig {
   }
   // Elements of the inputs of all layers.
   std::int64_t layer_inputs_width() const { return num_layers * layer_input_width; }
+  std::int64_t num_layer_input_rows() const {
+    return layer_input_vocab == 0 ? vocab_size : layer_input_vocab;
+  }
+  // Elements of a row between two layers.
+  std::int64_t stream_width() const {
+    return altup.exists() ? altup.num_copies * hidden_size : hidden_size;
+  }
   RotaryConfig rotary_of(std::int64_t index) const {
     const LayerPattern pattern = layer(index);
     if (pattern.no_rotary) return {.rotates = false};

@@ -1,5 +1,6 @@
-// The end of a layer of Gemma 4. After its two branches a third one reads the part of the layer in
-// the rows that the embedding made (BatchState::layer_inputs). A constant multiplies the output.
+// The end of a layer of Gemma 3n or 4. After its two branches a third one reads the part of the
+// layer in the rows that the embedding made (BatchState::layer_inputs). A constant may multiply the
+// output.
 #pragma once
 
 #include <cstdint>

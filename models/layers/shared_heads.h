@@ -1,5 +1,5 @@
-// Heads of attention that are not plain projections of a layer's rows (Gemma 4). Values have a norm
-// or are the projected keys. Keys and values are those of an earlier layer.
+// Heads of attention that are not plain projections of a layer's rows (Gemma 3n and 4). Values have
+// a norm or are the projected keys. Keys and values are those of an earlier layer.
 //
 // A layer with `keeps_keys` copies its keys and values to the state of the batch, as attention
 // reads them. A later layer with `keys_of_layer` projects queries alone and attends to these. In

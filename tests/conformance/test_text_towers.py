@@ -218,7 +218,7 @@ def test_two_text_models_in_a_folder_are_refused_by_their_places(config, tmp_pat
     assert code == 66 and "2 text models" in err and "draft." in err, err
 
 
-@pytest.mark.parametrize("text_type", ["cohere2", "gemma", "gemma2", "gemma3_text", "gemma4_text", "granite", "llama", "llama4_text",
+@pytest.mark.parametrize("text_type", ["cohere2", "gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "granite", "llama", "llama4_text",
                                        "ministral3", "mistral", "phi3", "qwen2", "qwen2_5_vl_text", "qwen3", "qwen3_vl_text"])
 def test_sizes_that_a_text_config_leaves_out_are_those_of_its_class(tool, tmp_path, text_type):
     def written(text):

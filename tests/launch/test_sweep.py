@@ -233,8 +233,8 @@ def packtrain(*arguments, exit_code=0):
     return done.stdout, done.stderr
 
 
-SEVERAL_GPUS = {"falcon-7b", "gemma-4-e2b", "gemma-7b", "granite-8b-code", "llama-2-7b", "llama-3-8b", "mistral-7b",
-                "olmo-2-7b", "olmo-3-7b", "olmo-7b", "phi-2", "phi-3-mini", "qwen1.5-moe-a2.7b",
+SEVERAL_GPUS = {"falcon-7b", "gemma-3n-e2b", "gemma-4-e2b", "gemma-7b", "granite-8b-code", "llama-2-7b", "llama-3-8b",
+                "mistral-7b", "olmo-2-7b", "olmo-3-7b", "olmo-7b", "phi-2", "phi-3-mini", "qwen1.5-moe-a2.7b",
                 "starcoder2-7b"}
 
 

@@ -156,6 +156,23 @@ DecoderConfig layer_inputs() {
   return config;
 }
 
+// Three copies of the hidden state, of which layers compute on the second. Cutoffs of gates, a
+// branch next to attention, keys of another layer, fewer rows of inputs than of tokens.
+DecoderConfig several_copies() {
+  DecoderConfig config = layer_inputs();
+  config.layer_scale = false;
+  config.value_norm = true;
+  config.layer_input_vocab = config.vocab_size - 5;
+  config.altup = {.num_copies = 3, .active = 1, .coefficient_clip = 2, .laurel_rank = 16};
+  config.num_layers = 3;
+  const AttentionPattern window = {.window = 6};
+  config.layers = {
+      {.attention = window, .local_rotary = true, .gate_sparsity = 0.8, .keeps_keys = true},
+      {.gate_sparsity = 0.4},
+      {.attention = window, .local_rotary = true, .intermediate_size = 48, .keys_of_layer = 0}};
+  return config;
+}
+
 }  // namespace
 
 std::vector<Variant> attention_variants() {
@@ -170,7 +187,8 @@ std::vector<Variant> attention_variants() {
           {"temperatures of queries", tempered()},
           {"chunks", chunked()},
           {"keys of other layers", shared_keys()},
-          {"inputs of layers", layer_inputs()}};
+          {"inputs of layers", layer_inputs()},
+          {"copies of the hidden state", several_copies()}};
 }
 
 }  // namespace packtrain

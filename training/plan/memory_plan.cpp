@@ -237,7 +237,7 @@ void MemoryPlanner::add_step(const MemoryLoad& load, MemoryPlan& plan) const {
   const MemoryPeak& most = *std::ranges::max_element(moments, {}, &MemoryPeak::bytes);
   plan.moment = most.name;
   if (policies.inputs_on_host) {
-    plan.offloaded_bytes = (decoder_.num_layers - 1) * load.num_rows * decoder_.hidden_size *
+    plan.offloaded_bytes = (decoder_.num_layers - 1) * load.num_rows * decoder_.stream_width() *
                            bytes_of(config_.precision.compute);
   }
   plan.layer_values = layer_saved_activations(decoder_, policies, size);

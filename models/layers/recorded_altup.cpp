@@ -1,0 +1,289 @@
+#include "models/layers/recorded_altup.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
+
+#include "models/block/operator_context.h"
+#include "models/layers/declared_parameters.h"
+#include "models/ops/gradient.h"
+
+namespace packtrain {
+namespace {
+
+// Both operators with a router read these.
+struct RecordedAltUp {
+  AltUpParameters parameters;
+  AltUpShape shape;
+  RmsNormOptions norm;
+  double clip = 0;
+
+  // The products of a row with the router and with the weights of coefficients.
+  std::int64_t multiply_adds(std::int64_t num_coefficients) const {
+    return shape.num_copies * (shape.hidden + num_coefficients);
+  }
+};
+
+RecordedAltUp recorded(const AltUpParameters& parameters, const AltUpShape& shape,
+                       const AltUpOptions& options) {
+  return {parameters,
+          shape,
+          {.epsilon = options.norm.epsilon, .weight_offset = options.norm.weight_offset},
+          options.config.coefficient_clip};
+}
+
+at::Tensor modalities_of(const OperatorContext& run, const RecordedAltUp& altup,
+                         const at::Tensor& x) {
+  return altup_modalities(
+      x, {run.parameter(altup.parameters.router_norm), run.parameter(altup.parameters.router),
+          altup.norm, run.options().gemm_timing});
+}
+
+// `accumulates`: another backward of the layer has written the gradients of the router.
+at::Tensor modalities_backward(const OperatorContext& run, const RecordedAltUp& altup,
+                               const at::Tensor& grad, const at::Tensor& x,
+                               const at::Tensor& modalities, bool accumulates) {
+  Parameter norm = run.parameter(altup.parameters.router_norm);
+  Parameter weight = run.parameter(altup.parameters.router);
+  norm.accumulate = norm.accumulate || accumulates;
+  weight.accumulate = weight.accumulate || accumulates;
+  return altup_modalities_backward(grad, x, modalities,
+                                   {norm, weight, altup.norm, run.options().gemm_timing});
+}
+
+// A view of one copy [rows, H] of rows [rows, C H].
+at::Tensor view_of_copy(const at::Tensor& rows, const AltUpShape& shape, std::int64_t index) {
+  return rows.narrow(1, index * shape.hidden, shape.hidden);
+}
+
+// Gradients of `first` and of the projections that have its magnitude, from those of all, [rows, H]
+// each.
+void backward_of_magnitudes(OperatorContext& run, Value first,
+                            const std::vector<Value>& projections,
+                            const std::vector<at::Tensor>& grads) {
+  const at::Tensor target = run.get(first);
+  at::Tensor sum = grads.front().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  for (std::size_t i = 0; i < projections.size(); ++i) {
+    MagnitudeGradients part =
+        match_magnitude_backward(grads[i + 1], run.get(projections[i]), target);
+    run.add_gradient(projections[i], part.p);
+    sum.add_(part.target);
+  }
+  run.add_gradient(first, sum.to(target.scalar_type()));
+}
+
+std::vector<Value> joined(Value first, const std::vector<Value>& others) {
+  std::vector<Value> all = {first};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
+}  // namespace
+
+AltUpParameters declare_altup(OperatorTape& tape, const std::string& name, const AltUpShape& shape,
+                              const AltUpOptions& options) {
+  const std::int64_t copies = shape.num_copies;
+  const double deviation = options.standard_deviation;
+  AltUpParameters parameters;
+  parameters.router_norm =
+      declare_scale(tape, name + ".router_norm.weight", {shape.hidden}, options.norm.weight_offset);
+  parameters.router =
+      declare_weight(tape, name + ".router.weight", {copies, shape.hidden}, deviation);
+  parameters.prediction =
+      declare_weight(tape, name + ".prediction.weight", {copies * copies, copies}, deviation);
+  parameters.correction =
+      declare_weight(tape, name + ".correction.weight", {copies, copies}, deviation);
+  parameters.output_scale = tape.parameter({name + ".output_scale",
+                                            {shape.hidden},
+                                            {Initialization::Kind::kZeros, 0.0},
+                                            OptimizerGroup::kNoDecay});
+  return parameters;
+}
+
+Value altup_expand(OperatorTape& tape, const std::string& name, Value x,
+                   const std::vector<Value>& projections) {
+  const ValueShape in = tape.shape(x);
+  const std::int64_t copies = 1 + std::ssize(projections);
+  const Value y =
+      tape.value(ValueKind::kNormOutput, name, {in.num_rows, copies * in.width, in.dtype});
+  Operator step;
+  step.inputs = step.needs = joined(x, projections);
+  step.outputs = {y};
+  step.forward = [=](OperatorContext& run) {
+    std::vector<at::Tensor> parts = {run.get(x)};
+    for (const Value p : projections) parts.push_back(match_magnitude(run.get(p), parts.front()));
+    run.set(y, at::cat(parts, 1));
+  };
+  step.backward = [=](OperatorContext& run) {
+    const at::Tensor grad = run.gradient(y);
+    std::vector<at::Tensor> grads;
+    for (std::int64_t i = 0; i < copies; ++i)
+      grads.push_back(grad.narrow(1, i * in.width, in.width));
+    backward_of_magnitudes(run, x, projections, grads);
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value altup_merge(OperatorTape& tape, const std::string& name, Value first,
+                  const std::vector<Value>& projections) {
+  const Value y = tape.value(ValueKind::kProjection, name, tape.shape(first));
+  const double share = 1.0 / static_cast<double>(1 + projections.size());
+  Operator step;
+  step.inputs = step.needs = joined(first, projections);
+  step.outputs = {y};
+  step.forward = [=](OperatorContext& run) {
+    const at::Tensor target = run.get(first);
+    at::Tensor sum = target.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+    for (const Value p : projections) sum.add_(match_magnitude(run.get(p), target));
+    run.set(y, sum.mul_(share).to(target.scalar_type()));
+  };
+  step.backward = [=](OperatorContext& run) {
+    const at::Tensor grad = at::mul(run.gradient(y), share);
+    backward_of_magnitudes(run, first, projections,
+                           std::vector<at::Tensor>(1 + projections.size(), grad));
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value altup_predict(OperatorTape& tape, const std::string& name, Value rows,
+                    const AltUpParameters& parameters, const AltUpShape& shape,
+                    const AltUpOptions& options) {
+  const ValueShape in = tape.shape(rows);
+  const RecordedAltUp altup = recorded(parameters, shape, options);
+  const Value y = tape.value(ValueKind::kNormOutput, name, in);
+  const Value modalities = tape.value(ValueKind::kStatistics, name + ".modalities",
+                                      {in.num_rows, shape.num_copies, c10::kFloat});
+  Operator step;
+  step.inputs = {rows};
+  step.outputs = {y, modalities};
+  step.needs = {rows, modalities};
+  step.multiply_adds.of_rows =
+      in.num_rows * altup.multiply_adds(shape.num_copies * shape.num_copies);
+  step.forward = [=](OperatorContext& run) {
+    const at::Tensor all = run.get(rows);
+    const at::Tensor routed = modalities_of(run, altup, altup_copy(all, shape, shape.active));
+    run.set(y,
+            altup_predict(all, routed, {run.parameter(parameters.prediction), altup.clip}, shape));
+    run.set(modalities, routed);
+  };
+  step.backward = [=](OperatorContext& run) {
+    const at::Tensor all = run.get(rows);
+    const at::Tensor routed = run.get(modalities);
+    const AltUpPredictGradients grads = altup_predict_backward(
+        run.gradient(y), all, routed, {run.parameter(parameters.prediction), altup.clip}, shape);
+    view_of_copy(grads.rows, shape, shape.active)
+        .add_(modalities_backward(run, altup, grads.modalities,
+                                  altup_copy(all, shape, shape.active), routed, true));
+    run.add_gradient(rows, grads.rows);
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value altup_correct(OperatorTape& tape, const std::string& name, Value predictions, Value activated,
+                    const AltUpParameters& parameters, const AltUpShape& shape,
+                    const AltUpOptions& options) {
+  const ValueShape in = tape.shape(predictions);
+  const RecordedAltUp altup = recorded(parameters, shape, options);
+  const Value y = tape.value(ValueKind::kNormOutput, name, in);
+  const Value modalities = tape.value(ValueKind::kStatistics, name + ".modalities",
+                                      {in.num_rows, shape.num_copies, c10::kFloat});
+  Operator step;
+  step.inputs = {predictions, activated};
+  step.outputs = {y, modalities};
+  step.needs = {predictions, activated, modalities};
+  step.multiply_adds.of_rows = in.num_rows * altup.multiply_adds(shape.num_copies);
+  step.forward = [=](OperatorContext& run) {
+    const at::Tensor a = run.get(activated);
+    const at::Tensor routed = modalities_of(run, altup, a);
+    run.set(y, altup_correct(run.get(predictions), a, routed,
+                             {run.parameter(parameters.correction), altup.clip}, shape));
+    run.set(modalities, routed);
+  };
+  step.backward = [=](OperatorContext& run) {
+    const at::Tensor a = run.get(activated);
+    const at::Tensor routed = run.get(modalities);
+    const AltUpCorrectGradients grads =
+        altup_correct_backward(run.gradient(y), run.get(predictions), a, routed,
+                               {run.parameter(parameters.correction), altup.clip}, shape);
+    run.add_gradient(predictions, grads.predictions);
+    run.add_gradient(activated, grads.activated.add(modalities_backward(
+                                    run, altup, grads.modalities, a, routed, false)));
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value altup_copy(OperatorTape& tape, const std::string& name, Value rows, const AltUpShape& shape,
+                 std::int64_t index) {
+  const ValueShape in = tape.shape(rows);
+  const Value y = tape.value(ValueKind::kNormOutput, name, {in.num_rows, shape.hidden, in.dtype});
+  Operator step;
+  step.inputs = {rows};
+  step.outputs = {y};
+  step.forward = [=](OperatorContext& run) { run.set(y, altup_copy(run.get(rows), shape, index)); };
+  step.backward = [=](OperatorContext& run) {
+    const at::Tensor grad = run.gradient(y);
+    const at::Tensor before = run.gradient(rows);  // may be the tensor of another value
+    const at::Tensor sum =
+        before.defined() ? before.clone() : at::zeros({in.num_rows, in.width}, grad.options());
+    view_of_copy(sum, shape, index).add_(grad);
+    run.set_gradient(rows, sum);
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value multiply_rows(OperatorTape& tape, const std::string& name, Value x, ParameterId scale) {
+  const Value y = tape.value(ValueKind::kNormOutput, name, tape.shape(x));
+  Operator step;
+  step.inputs = step.needs = {x};
+  step.outputs = {y};
+  step.forward = [=](OperatorContext& run) {
+    run.set(y, at::mul(run.get(x), run.parameter(scale).value));
+  };
+  step.backward = [=](OperatorContext& run) {
+    const at::Tensor grad = run.gradient(y);
+    const Parameter& parameter = run.parameter(scale);
+    if (parameter.grad.defined()) {
+      const at::Tensor products = at::mul(grad.to(at::kFloat), run.get(x));
+      write_gradient(parameter, products.sum(at::IntArrayRef{0}));
+    }
+    run.add_gradient(x, at::mul(grad, parameter.value));
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+Value altup_spread(OperatorTape& tape, const std::string& name, Value rows, Value branch,
+                   const AltUpShape& shape) {
+  const ValueShape in = tape.shape(rows);
+  const std::int64_t others = shape.num_copies - 1;
+  const Value y = tape.value(ValueKind::kProjection, name, in);
+  const auto all_but_first = [=](const at::Tensor& all) {
+    return all.view({in.num_rows, shape.num_copies, shape.hidden}).narrow(1, 1, others);
+  };
+  Operator step;
+  step.inputs = {branch};
+  step.residual = rows;
+  step.outputs = {y};
+  step.forward = [=](OperatorContext& run) {
+    const at::Tensor sum = run.get(rows).clone();
+    all_but_first(sum).add_(run.get(branch).unsqueeze(1));
+    run.set(y, sum);
+  };
+  step.backward = [=](OperatorContext& run) {
+    const at::Tensor grad = run.gradient(y);
+    run.add_gradient(rows, grad);
+    run.add_gradient(branch, all_but_first(grad).sum(at::IntArrayRef{1}));
+  };
+  tape.record(std::move(step));
+  return y;
+}
+
+}  // namespace packtrain
