@@ -29,7 +29,8 @@ bool matches_path(const std::string& pattern, const std::string& path) {
 }
 
 bool matches(const std::string& pattern, const ModelModule& module) {
-  return matches_path(pattern, module.path) || matches_path(pattern, module.own_path());
+  return matches_path(pattern, module.path) ||
+         (module.has_own_name && matches_path(pattern, module.own_path()));
 }
 
 // A name without `*` chooses experts only if it says so: down_proj does not.

@@ -1,5 +1,7 @@
 #include "models/adapters/model_modules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -61,6 +63,17 @@ void add_modules(const std::string& parameter, const Shape& shape,
   for (auto& [tensor, module] : of_parameter) modules.push_back(std::move(module));
 }
 
+// Our names of modules outside of layers may be those of modules of layers in transformers.
+void find_own_names(std::vector<ModelModule>& modules) {
+  for (ModelModule& outside : modules) {
+    if (outside.layer >= 0) continue;
+    const std::string ending = fmt::format(".{}", outside.own_path());
+    outside.has_own_name = std::ranges::none_of(modules, [&](const ModelModule& module) {
+      return module.layer >= 0 && module.path.ends_with(ending);
+    });
+  }
+}
+
 }  // namespace
 
 std::string ModelModule::own_path() const {
@@ -81,6 +94,7 @@ std::vector<ModelModule> find_modules(const DecoderConfig& config) {
     }
   }
   std::ranges::stable_sort(modules, {}, &ModelModule::begin);
+  find_own_names(modules);
   return modules;
 }
 

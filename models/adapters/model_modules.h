@@ -18,7 +18,8 @@ struct ModelModule {
   std::int64_t num_rows = 0;  // of experts: of each
   std::int64_t layer = -1;    // -1: embedding, final norm, head
   bool of_experts = false;
-  bool can_adapt = true;  // false: of experts that are no parameter [experts, outputs, inputs]
+  bool has_own_name = true;  // false: a module of a layer has the last name of own_path()
+  bool can_adapt = true;     // false: of experts that are no parameter [experts, outputs, inputs]
 
   // The parameter's name without ".weight".
   std::string own_path() const;

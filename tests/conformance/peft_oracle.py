@@ -7,8 +7,11 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
-# Linear layers of transformers that choose experts or scale their sum: no adapter targets them here.
-ROUTERS = ["router", "router.layer", "router.proj", "shared_expert_gate", "gate"]
+# Linear layers of transformers that no adapter targets here. Some choose experts or scale their sum. Others are of Gemma
+# 3n's copies of the hidden state.
+ROUTERS = ["router", "router.layer", "router.proj", "shared_expert_gate", "gate", "modality_router", "prediction_coefs",
+           "correction_coefs", "per_layer_model_projection", "altup_projections.0", "altup_projections.1",
+           "altup_unembed_projections.0", "altup_unembed_projections.1"]
 MIXED = ("mixer.q_proj", "mixer.k_proj", "mixer.v_proj", "mixer.o_proj")
 EMBEDDINGS = ("embed_tokens", "embed_in", "embeddings", "word_embeddings", "wte")
 

@@ -197,9 +197,53 @@ def test_a_wrapped_folder_of_more_than_text_is_read_by_its_prefix(config, tmp_pa
     assert evaluated(config, "model.prefix=_orig_mod.") == plain
 
 
+def save_gemma3n(folder):
+    """As a published folder, with towers of one tensor each: transformers makes the towers with another package. Keys of
+    layers that read those of another layer are there too. Returns the text model, the towers, and the names of such keys."""
+    config = transformers.Gemma3nTextConfig(**{
+        **SIZES, "num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8,
+        "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": 96, "laurel_rank": 4,
+        "altup_num_inputs": 3, "activation_sparsity_pattern": [0.8, 0.0, 0.5, 0.0], "pad_token_id": None})
+    torch.manual_seed(0)
+    text = AutoModelForCausalLM.from_config(config).eval()
+    for parameter in text.parameters():
+        parameter.data.normal_(std=0.2)
+    text.save_pretrained(folder)
+    tensors = {f"model.language_model.{name.removeprefix('model.')}": tensor
+               for name, tensor in tensors_of(folder).items()}
+    unread = {f"model.language_model.layers.{layer}.self_attn.{part}.weight": torch.zeros(16, 24)
+              for layer in (2, 3) for part in ("k_proj", "v_proj")}
+    others = {"model.vision_tower.a.weight": torch.ones(3), "model.audio_tower.b.weight": torch.ones(2, 5),
+              "model.embed_vision.embedding.weight": torch.ones(4, 24)}
+    save_file({**tensors, **unread, **others}, folder / "model.safetensors", metadata={"format": "pt"})
+    whole = {"model_type": "gemma3n", "architectures": ["Gemma3nForConditionalGeneration"],
+             "text_config": config.to_dict(), "vision_config": {"model_type": "gemma3n_vision"},
+             "audio_config": {"model_type": "gemma3n_audio"}, "tie_word_embeddings": True}
+    (folder / "config.json").write_text(json.dumps(whole))
+    return text, others, unread.keys()
+
+
+def test_the_text_model_of_gemma3n_is_trained_next_to_its_towers(config, tmp_path):
+    text, others, unread = save_gemma3n(tmp_path / "model")
+    text.save_pretrained(tmp_path / "alone")
+    want = loss_of_transformers(tmp_path / "alone", tmp_path / "validation", AutoModelForCausalLM)
+    assert evaluated(config) == pytest.approx(want, rel=1e-5)
+    program.finished("train", config)
+    program.finished("export", tmp_path / "run", "--dtype", "float32", "--out", tmp_path / "out")
+    program.finished("export", tmp_path / "run", "--dtype", "float32", "--text-only", "--out", tmp_path / "text")
+    exported = loss_of_transformers(tmp_path / "text", tmp_path / "validation", AutoModelForCausalLM)
+    assert evaluated(config) == pytest.approx(exported, rel=1e-5)
+    before, after = tensors_of(tmp_path / "model"), tensors_of(tmp_path / "out")
+    assert before.keys() - unread == after.keys()
+    for name, tensor in others.items():
+        assert after[name].equal(tensor), name
+    name = "model.language_model.layers.1.altup.prediction_coefs.weight"
+    assert not after[name].equal(before[name])
+
+
 @pytest.mark.parametrize("changes, parts", [
-    ({"model_type": "gemma3n", "text_config": {"model_type": "gemma3n_text"}},
-     ["\"gemma3n\"", "\"gemma3n_text\"", "not one that packtrain trains"]),
+    ({"model_type": "blip-2", "text_config": {"model_type": "opt"}},
+     ["\"blip-2\"", "\"opt\"", "not one that packtrain trains"]),
     ({"model_type": "paligemma", "text_config": {"model_type": "gemma", **SIZES}}, ["\"paligemma\"", "behind them"])])
 def test_what_is_not_computed_is_refused_by_its_type(config, tmp_path, changes, parts):
     model = save_model(tmp_path / "model", "llava")

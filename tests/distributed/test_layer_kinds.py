@@ -1,5 +1,5 @@
-"""Models whose layers differ: keys of earlier layers, own inputs, chunks, one branch, two mixers, single numbers. Ranks,
-sharding, recomputation and offload change no loss, and a resumed run is bit-equal."""
+"""Models whose layers differ: keys of earlier layers, own inputs, copies of rows, chunks, one branch, two mixers, single
+numbers. Ranks, sharding, recomputation and offload change no loss, and a resumed run is bit-equal."""
 
 import numpy
 import pytest
@@ -20,6 +20,11 @@ MODELS = {
                       "layer_types: [sliding_attention, full_attention, sliding_attention, full_attention], "
                       "hidden_size_per_layer_input: 0, enable_moe_block: true, num_experts: 4, top_k_experts: 4, "
                       "moe_intermediate_size: 32, sliding_window: 32, pad_token_id: null}",
+    "gemma3n": f"{{model_type: gemma3n_text, {SIZES}, intermediate_size: 160, num_hidden_layers: 6, "
+               "layer_types: [sliding_attention, full_attention, sliding_attention, full_attention, sliding_attention, "
+               "full_attention], num_kv_shared_layers: 3, hidden_size_per_layer_input: 16, "
+               "vocab_size_per_layer_input: 500, altup_num_inputs: 3, altup_active_idx: 1, laurel_rank: 8, "
+               "activation_sparsity_pattern: [0.9, 0.5, 0.0, 0.0, 0.9, 0.0], sliding_window: 32, pad_token_id: null}",
     "llama4": f"{{model_type: llama4_text, {SIZES}, intermediate_size: 64, intermediate_size_mlp: 160, "
               "num_hidden_layers: 4, num_local_experts: 4, num_experts_per_tok: 1, attention_chunk_size: 24, "
               "no_rope_layers: [1, 1, 1, 0], interleave_moe_layer_step: 2, floor_scale: 16, attn_scale: 0.1, "

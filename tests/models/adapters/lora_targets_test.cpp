@@ -30,6 +30,15 @@ DecoderConfig small_qwen_moe() {
       "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "tie_word_embeddings": true})");
 }
 
+// Two layers with inputs of their own and three copies of the hidden state.
+DecoderConfig small_gemma3n() {
+  return parse_decoder_config(
+      R"({"model_type": "gemma3n_text", "hidden_size": 64, "intermediate_size": 160,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+      "vocab_size": 512, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 16,
+      "altup_num_inputs": 3, "laurel_rank": 8})");
+}
+
 AdapterTargets targets_of(const LoraOptions& options) {
   return find_lora_targets(small_llama(), options);
 }
@@ -65,6 +74,22 @@ TEST(LoraTargets, AllLinearIsEveryProjectionOfEveryLayer) {
   const auto num_layers = static_cast<std::size_t>(small_llama().num_layers);
   EXPECT_EQ(module_names(targets).size(), 7 * num_layers);
   EXPECT_EQ(targets.weights.size(), 4 * num_layers);
+}
+
+TEST(LoraTargets, AllLinearHasNoProductsOfCopiesOrRouters) {
+  const AdapterTargets targets = find_lora_targets(small_gemma3n(), with_targets({"all-linear"}));
+  // Attention and MLP have 7, the branch next to attention 2, that of a layer's inputs 2.
+  EXPECT_EQ(module_names(targets).size(), 2U * (7 + 2 + 2));
+  for (const std::string& name : module_names(targets)) {
+    EXPECT_EQ(name.find("altup"), std::string::npos) << name;
+  }
+}
+
+TEST(LoraTargets, ANameOfModulesOfLayersChoosesNoOtherThatWeCallSo) {
+  const AdapterTargets targets =
+      find_lora_targets(small_gemma3n(), with_targets({"per_layer_projection"}));
+  EXPECT_EQ(module_names(targets), (std::set<std::string>{"model.layers.0.per_layer_projection",
+                                                          "model.layers.1.per_layer_projection"}));
 }
 
 TEST(LoraTargets, ModulesOfAFusedWeightCoverItsRowsInOrder) {

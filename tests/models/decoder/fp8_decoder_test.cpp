@@ -33,12 +33,14 @@ std::vector<Variant> fp8_variants() {
   std::vector<Variant> variants = decoder_variants();
   // Its own projections stay out of 8 bits, with any recipe.
   const Variant layer_inputs = *std::ranges::find(variants, "inputs of layers", &Variant::name);
+  const Variant copies = *std::ranges::find(variants, "copies of the hidden state", &Variant::name);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     variants[i].config = with_fp8(variants[i].config, {}, kRecipes[i % std::size(kRecipes)]);
   }
   for (const Fp8Recipe recipe : kRecipes) {
     variants.push_back({"recipe", with_fp8(small_config(), {}, recipe)});
     variants.push_back({"inputs of layers", with_fp8(layer_inputs.config, {}, recipe)});
+    variants.push_back({"copies of the hidden state", with_fp8(copies.config, {}, recipe)});
   }
   return variants;
 }
