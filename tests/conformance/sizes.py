@@ -13,6 +13,7 @@ SMALL = dict(
 # On a GPU, of what a family's BASE has: the kernels take heads of multiples of 8.
 GPU_SIZES = dict(
     vocab_size=1003,
+    vocab_size_per_layer_input=1003,
     hidden_size=384,
     intermediate_size=1000,
     intermediate_size_mlp=1000,

@@ -41,7 +41,7 @@ PRIVATE = dict(SHARED, activation_sparsity_pattern=[0.9, 0.5, 0.0, 0.0, 0.7, 0.0
                intermediate_size=[76, 52, 76, 90, 76, 76], attention_bias=True, sliding_window=5,
                final_logit_softcapping=2.0, tie_word_embeddings=True)
 GPU = {
-    "as_published": dict(SHARED, hidden_size_per_layer_input=40, vocab_size_per_layer_input=1003, altup_num_inputs=4,
+    "as_published": dict(SHARED, hidden_size_per_layer_input=40, altup_num_inputs=4,
                          laurel_rank=64, head_dim=256,
                          activation_sparsity_pattern=[0.95, 0.95, 0.95, 0.0, 0.0, 0.0]),
 }
