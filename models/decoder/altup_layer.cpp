@@ -2,6 +2,7 @@
 // branches compute on the active copy of the hidden state. Then small products update all copies.
 #include <fmt/format.h>
 
+#include <string>
 #include <vector>
 
 #include "models/decoder/layer_operators.h"
@@ -29,10 +30,13 @@ Value LayerOperators::expand_copies(OperatorTape& tape, Value x) const {
 
 Value LayerOperators::merge_copies(OperatorTape& tape, Value rows) const {
   const AltUpShape shape = altup_shape(config_);
-  const Value first = altup_copy(tape, "altup.copy.0", rows, shape, 0);
+  // In backward the last copy is the first to have a gradient.
+  constexpr GradientMemory kMemory = GradientMemory::kOwn;
+  const Value first = altup_copy(tape, "altup.copy.0", rows, shape, 0, kMemory);
   std::vector<Value> projections;
   for (std::int64_t copy = 1; copy < config_.altup.num_copies; ++copy) {
-    const Value one = altup_copy(tape, fmt::format("altup.copy.{}", copy), rows, shape, copy);
+    const std::string name = fmt::format("altup.copy.{}", copy);
+    const Value one = altup_copy(tape, name, rows, shape, copy, kMemory);
     projections.push_back(
         project(tape, fmt::format("altup.merge.{}", copy), one, config_.hidden_size, false));
   }
@@ -61,20 +65,23 @@ Value LayerOperators::activate(OperatorTape& tape, const ActiveRows& rows) const
 
 Value LayerOperators::record_altup(OperatorTape& tape, Value x) const {
   const AltUpShape shape = altup_shape(config_);
-  const AltUpOptions options{config_.altup, config_.norm, config_.initializer_range};
+  const AltUpOptions options{config_.altup, config_.norm, config_.initializer_range,
+                             config_.is_trained(weight_name("altup.router"))};
   const bool is_last = index_ + 1 == config_.num_layers;
   const Value copies = index_ == 0 ? expand_copies(tape, x) : x;
   const AltUpParameters parameters = declare_altup(tape, "altup", shape, options);
   ActiveRows rows;
   rows.predictions = altup_predict(tape, "altup.predictions", copies, parameters, shape, options);
-  rows.active = altup_copy(tape, "altup.active", rows.predictions, shape, shape.active);
+  rows.active =
+      altup_copy(tape, "altup.active", rows.predictions, shape, shape.active, GradientMemory::kOwn);
   rows.normed = norm_before(tape, "attention_norm", rows.active);
   rows.mixed = mix(tape, rows.normed);
   if (is_last && tape.num_supervised_rows() < tape.num_rows()) rows = select_active(tape, rows);
   const Value activated = activate(tape, rows);
   const Value corrected = altup_correct(tape, "altup.corrected", rows.predictions, activated,
                                         parameters, shape, options);
-  const Value active = altup_copy(tape, "altup.corrected_active", corrected, shape, shape.active);
+  const Value active = altup_copy(tape, "altup.corrected_active", corrected, shape, shape.active,
+                                  GradientMemory::kShared);
   const Value scaled = multiply_rows(tape, "altup.scaled", active, parameters.output_scale);
   const Value branch = layer_input_branch(tape, scaled);
   const Value y = altup_spread(tape, "altup.sum", corrected, branch, shape);

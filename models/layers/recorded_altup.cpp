@@ -21,9 +21,13 @@ struct RecordedAltUp {
   RmsNormOptions norm;
   double clip = 0;
 
-  // The products of a row with the router and with the weights of coefficients.
-  std::int64_t multiply_adds(std::int64_t num_coefficients) const {
-    return shape.num_copies * (shape.hidden + num_coefficients);
+  bool trained = true;
+
+  // Counts the products of rows with the router and with the weights of coefficients.
+  void count(std::int64_t num_rows, std::int64_t num_coefficients, Operator& step) const {
+    MultiplyAdds& sum = step.multiply_adds;
+    (trained ? sum.of_rows : sum.of_frozen_rows) =
+        num_rows * shape.num_copies * (shape.hidden + num_coefficients);
   }
 };
 
@@ -32,7 +36,8 @@ RecordedAltUp recorded(const AltUpParameters& parameters, const AltUpShape& shap
   return {parameters,
           shape,
           {.epsilon = options.norm.epsilon, .weight_offset = options.norm.weight_offset},
-          options.config.coefficient_clip};
+          options.config.coefficient_clip,
+          options.trained};
 }
 
 at::Tensor modalities_of(const OperatorContext& run, const RecordedAltUp& altup,
@@ -162,8 +167,7 @@ Value altup_predict(OperatorTape& tape, const std::string& name, Value rows,
   step.inputs = {rows};
   step.outputs = {y, modalities};
   step.needs = {rows, modalities};
-  step.multiply_adds.of_rows =
-      in.num_rows * altup.multiply_adds(shape.num_copies * shape.num_copies);
+  altup.count(in.num_rows, shape.num_copies * shape.num_copies, step);
   step.forward = [=](OperatorContext& run) {
     const at::Tensor all = run.get(rows);
     const at::Tensor routed = modalities_of(run, altup, altup_copy(all, shape, shape.active));
@@ -197,7 +201,7 @@ Value altup_correct(OperatorTape& tape, const std::string& name, Value predictio
   step.inputs = {predictions, activated};
   step.outputs = {y, modalities};
   step.needs = {predictions, activated, modalities};
-  step.multiply_adds.of_rows = in.num_rows * altup.multiply_adds(shape.num_copies);
+  altup.count(in.num_rows, shape.num_copies, step);
   step.forward = [=](OperatorContext& run) {
     const at::Tensor a = run.get(activated);
     const at::Tensor routed = modalities_of(run, altup, a);
@@ -208,10 +212,11 @@ Value altup_correct(OperatorTape& tape, const std::string& name, Value predictio
   step.backward = [=](OperatorContext& run) {
     const at::Tensor a = run.get(activated);
     const at::Tensor routed = run.get(modalities);
+    const at::Tensor grad = run.gradient(y);
     const AltUpCorrectGradients grads =
-        altup_correct_backward(run.gradient(y), run.get(predictions), a, routed,
-                               {run.parameter(parameters.correction), altup.clip}, shape);
-    run.add_gradient(predictions, grads.predictions);
+        altup_correct_backward_(grad, run.get(predictions), a, routed,
+                                {run.parameter(parameters.correction), altup.clip}, shape);
+    run.add_gradient(predictions, grad);
     run.add_gradient(activated, grads.activated.add(modalities_backward(
                                     run, altup, grads.modalities, a, routed, false)));
   };
@@ -220,7 +225,7 @@ Value altup_correct(OperatorTape& tape, const std::string& name, Value predictio
 }
 
 Value altup_copy(OperatorTape& tape, const std::string& name, Value rows, const AltUpShape& shape,
-                 std::int64_t index) {
+                 std::int64_t index, GradientMemory memory) {
   const ValueShape in = tape.shape(rows);
   const Value y = tape.value(ValueKind::kNormOutput, name, {in.num_rows, shape.hidden, in.dtype});
   Operator step;
@@ -229,9 +234,12 @@ Value altup_copy(OperatorTape& tape, const std::string& name, Value rows, const 
   step.forward = [=](OperatorContext& run) { run.set(y, altup_copy(run.get(rows), shape, index)); };
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
-    const at::Tensor before = run.gradient(rows);  // may be the tensor of another value
-    const at::Tensor sum =
-        before.defined() ? before.clone() : at::zeros({in.num_rows, in.width}, grad.options());
+    at::Tensor sum = run.gradient(rows);
+    if (!sum.defined()) {
+      sum = at::zeros({in.num_rows, in.width}, grad.options());
+    } else if (memory == GradientMemory::kShared) {
+      sum = sum.clone();
+    }
     view_of_copy(sum, shape, index).add_(grad);
     run.set_gradient(rows, sum);
   };

@@ -25,6 +25,7 @@ struct AltUpOptions {
   AltUpConfig config;
   NormConfig norm;  // of the router
   double standard_deviation = 0.02;
+  bool trained = true;  // false: the router and the weights of coefficients have no gradients
 };
 
 // Declares NAME.router_norm.weight [H], NAME.router.weight [C, H], NAME.prediction.weight [C C, C],
@@ -46,13 +47,21 @@ Value altup_predict(OperatorTape& tape, const std::string& name, Value rows,
                     const AltUpOptions& options);
 // All copies from their predictions and from the active copy after the layer. It is the first in
 // backward to write the gradients of the router, so a layer has one of it and one altup_predict().
+// Its backward works in the memory of its gradient. So an altup_copy() of its output must be the
+// next operator, whose backward makes this memory.
 Value altup_correct(OperatorTape& tape, const std::string& name, Value predictions, Value activated,
                     const AltUpParameters& parameters, const AltUpShape& shape,
                     const AltUpOptions& options);
 
+// Who has the tensor of the gradient of `rows` before the backward of altup_copy().
+enum class GradientMemory {
+  kShared,  // perhaps another value or the caller: backward copies it
+  kOwn      // none other: backward adds to it
+};
+
 // One copy [rows, H].
 Value altup_copy(OperatorTape& tape, const std::string& name, Value rows, const AltUpShape& shape,
-                 std::int64_t index);
+                 std::int64_t index, GradientMemory memory);
 // x [rows, H] times the parameter [H].
 Value multiply_rows(OperatorTape& tape, const std::string& name, Value x, ParameterId scale);
 // Adds `branch` [rows, H] to all copies but the first.

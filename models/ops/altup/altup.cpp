@@ -128,27 +128,25 @@ at::Tensor altup_correct(const at::Tensor& predictions, const at::Tensor& activa
       .view(predictions.sizes());
 }
 
-AltUpCorrectGradients altup_correct_backward(const at::Tensor& grad, const at::Tensor& predictions,
-                                             const at::Tensor& activated,
-                                             const at::Tensor& modalities,
-                                             const AltUpCoefficients& coefficients,
-                                             const AltUpShape& shape) {
+AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::Tensor& predictions,
+                                              const at::Tensor& activated,
+                                              const at::Tensor& modalities,
+                                              const AltUpCoefficients& coefficients,
+                                              const AltUpShape& shape) {
   const at::Tensor of_copies = by_copy(grad, shape);
   const at::Tensor factors =
       correction_factors(modalities, coefficients).to(predictions.scalar_type());
   const at::Tensor innovation = innovation_of(predictions, activated, shape);
   const at::Tensor of_factors =
       at::bmm(of_copies, innovation.unsqueeze(2)).squeeze(2).to(at::kFloat);
-  const at::Tensor weight = clipped(coefficients);
   at::Tensor of_weight = at::mm(of_factors.t(), modalities);
   if (coefficients.clip > 0) {
     of_weight.mul_(coefficients.weight.value.to(at::kFloat).abs().le(coefficients.clip));
   }
   write_gradient(coefficients.weight, of_weight);
   at::Tensor of_activated = at::bmm(factors.unsqueeze(1), of_copies).squeeze(1);
-  at::Tensor of_predictions = grad.clone();
-  by_copy(of_predictions, shape).select(1, shape.active).sub_(of_activated);
-  return {std::move(of_predictions), std::move(of_activated), at::mm(of_factors, weight)};
+  of_copies.select(1, shape.active).sub_(of_activated);
+  return {std::move(of_activated), at::mm(of_factors, clipped(coefficients))};
 }
 
 at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target) {

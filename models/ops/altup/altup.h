@@ -74,17 +74,16 @@ at::Tensor altup_correct(const at::Tensor& predictions, const at::Tensor& activa
                          const AltUpShape& shape);
 
 struct AltUpCorrectGradients {
-  at::Tensor predictions;  // [T, C H], no other value has this tensor
-  at::Tensor activated;    // [T, H]
-  at::Tensor modalities;   // float32 [T, C]
+  at::Tensor activated;   // [T, H]
+  at::Tensor modalities;  // float32 [T, C]
 };
 
-// Writes the gradient of Q.
-AltUpCorrectGradients altup_correct_backward(const at::Tensor& grad, const at::Tensor& predictions,
-                                             const at::Tensor& activated,
-                                             const at::Tensor& modalities,
-                                             const AltUpCoefficients& coefficients,
-                                             const AltUpShape& shape);
+// Writes the gradient of Q. Replaces `grad`, the gradient of y, by that of the predictions.
+AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::Tensor& predictions,
+                                              const at::Tensor& activated,
+                                              const at::Tensor& modalities,
+                                              const AltUpCoefficients& coefficients,
+                                              const AltUpShape& shape);
 
 // p [T, H] with the magnitude of `target` [T, H].
 at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target);
