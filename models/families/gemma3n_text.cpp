@@ -149,7 +149,7 @@ nlohmann::json write_gemma3n_text(const DecoderConfig& config) {
   json[kActiveKey] = config.altup.active;
   json[kClipKey] = config.altup.coefficient_clip;
   json["altup_correct_scale"] = true;
-  json["num_kv_shared_layers"] = num_layers_with_shared_keys(config);
+  write_shared_keys(config, json);
   write_layer_types(config, kWindowOfGemma3n, json);
   std::vector<std::int64_t> widths;
   std::vector<double> shares;

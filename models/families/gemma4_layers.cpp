@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+
+#include "models/families/shared_keys.h"
 
 namespace packtrain {
 namespace {
@@ -16,7 +17,6 @@ constexpr const char* kLayersKey = "per_layer_config";
 constexpr const char* kGlobalDimKey = "global_head_dim";
 constexpr const char* kGlobalKeysKey = "num_global_key_value_heads";
 constexpr const char* kKeysAsValuesKey = "attention_k_eq_v";
-constexpr const char* kSharedKey = "num_kv_shared_layers";
 constexpr const char* kWideKey = "use_double_wide_mlp";
 
 // The heads that layers without a window have.
@@ -86,27 +86,15 @@ void check_global_heads(ConfigReader& reader, const DecoderConfig& config,
   }
 }
 
-// Gives the last `num_shared` layers the keys and values of the last layer of their kind before.
-void share_keys(ConfigReader& reader, DecoderConfig& config, std::int64_t num_shared, bool wide) {
-  const std::int64_t first = config.num_layers - num_shared;
-  if (first <= 0) reader.fail(kSharedKey, "must be less than num_hidden_layers");
-  for (std::int64_t layer = first; layer < config.num_layers; ++layer) {
-    LayerPattern& pattern = config.layers[static_cast<std::size_t>(layer)];
-    std::int64_t source = first - 1;
-    while (source >= 0 && config.layer(source).attention != pattern.attention) --source;
-    if (source < 0) {
-      reader.fail(kSharedKey, "gives layer " + std::to_string(layer) +
-                                  " keys of another layer, but no layer of its kind has keys");
-    }
-    pattern.keys_of_layer = source;
+// Layers that attend to the keys of another layer have no projection whose keys could be values.
+void read_layers_without_keys(ConfigReader& reader, DecoderConfig& config) {
+  const bool wide = reader.boolean(kWideKey, false);
+  read_shared_keys(reader, config, 0);
+  for (LayerPattern& pattern : config.layers) {
+    if (!pattern.reads_keys()) continue;
     pattern.keys_as_values = false;
     if (wide) pattern.intermediate_size = 2 * config.intermediate_size;
-    config.layers[static_cast<std::size_t>(source)].keeps_keys = true;
   }
-}
-
-std::int64_t num_shared_layers(const DecoderConfig& config) {
-  return std::ranges::count_if(config.layers, &LayerPattern::reads_keys);
 }
 
 }  // namespace
@@ -124,9 +112,7 @@ void read_gemma4_layers(ConfigReader& reader, DecoderConfig& config) {
     if (heads.head_dim != config.head_dim) pattern.head_dim = heads.head_dim;
     if (heads.num_kv_heads != config.num_kv_heads) pattern.num_kv_heads = heads.num_kv_heads;
   }
-  const bool wide = reader.boolean(kWideKey, false);
-  const std::int64_t num_shared = reader.count(kSharedKey, 0);
-  if (num_shared > 0) share_keys(reader, config, num_shared, wide);
+  read_layers_without_keys(reader, config);
 }
 
 void write_gemma4_layers(const DecoderConfig& config, nlohmann::json& json) {
@@ -144,7 +130,7 @@ void write_gemma4_layers(const DecoderConfig& config, nlohmann::json& json) {
   json[kGlobalDimKey] = config.head_dim_of(last);
   json[kGlobalKeysKey] = config.num_kv_heads_of(last);
   json[kKeysAsValuesKey] = keys_as_values;
-  json[kSharedKey] = num_shared_layers(config);
+  write_shared_keys(config, json);
   json[kWideKey] = config.layer(last).intermediate_size > 0;
 }
 

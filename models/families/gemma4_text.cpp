@@ -1,17 +1,15 @@
 #include "models/families/gemma4_text.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
 #include "models/families/gemma4_experts.h"
 #include "models/families/gemma4_layers.h"
 #include "models/families/layer_windows.h"
 #include "models/families/llama_layout.h"
 #include "models/families/rotary_scaling.h"
+#include "models/families/shared_keys.h"
 
 namespace packtrain {
 namespace {
@@ -204,20 +202,6 @@ std::vector<WeightPiece> weights_of_gemma4_text(const DecoderConfig& config) {
   return map.take();
 }
 
-// Published files have keys and values of layers that attend to those of another layer.
-bool is_unread_key_of_gemma4(const DecoderConfig& config, const std::string& tensor) {
-  constexpr std::string_view kLayers = "model.layers.";
-  if (!tensor.starts_with(kLayers)) return false;
-  const std::size_t end = tensor.find('.', kLayers.size());
-  const std::int64_t layer = std::stoll(tensor.substr(kLayers.size()));
-  if (layer >= config.num_layers || !config.layer(layer).reads_keys()) return false;
-  constexpr std::array<std::string_view, 4> kParts = {"k_proj.", "v_proj.", "k_norm.", "v_norm."};
-  const std::string_view part = std::string_view(tensor).substr(end);
-  return std::ranges::any_of(kParts, [&](std::string_view name) {
-    return part.starts_with(".self_attn." + std::string(name));
-  });
-}
-
 }  // namespace
 
 Family gemma4_text_family() {
@@ -225,7 +209,7 @@ Family gemma4_text_family() {
           .parse = parse_gemma4_text,
           .weights = weights_of_gemma4_text,
           .write = write_gemma4_text,
-          .leaves_out = is_unread_key_of_gemma4};
+          .leaves_out = is_unread_key};
 }
 
 }  // namespace packtrain

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 namespace packtrain {
@@ -33,8 +34,8 @@ void read_shared_keys(ConfigReader& reader, DecoderConfig& config, std::int64_t 
   }
 }
 
-std::int64_t num_layers_with_shared_keys(const DecoderConfig& config) {
-  return std::ranges::count_if(config.layers, &LayerPattern::reads_keys);
+void write_shared_keys(const DecoderConfig& config, nlohmann::json& json) {
+  json[kSharedLayersKey] = std::ranges::count_if(config.layers, &LayerPattern::reads_keys);
 }
 
 bool is_unread_key(const DecoderConfig& config, const std::string& tensor) {

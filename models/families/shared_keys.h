@@ -1,7 +1,8 @@
 // Layers that attend to the keys and values of an earlier layer (num_kv_shared_layers), as Gemma 3n
-// has them.
+// and Gemma 4 have them.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "models/families/config_reader.h"
@@ -13,7 +14,7 @@ namespace packtrain {
 // the last layer before them that has the same window. `config.layers` must have all layers.
 void read_shared_keys(ConfigReader& reader, DecoderConfig& config, std::int64_t fallback);
 // Its inverse.
-std::int64_t num_layers_with_shared_keys(const DecoderConfig& config);
+void write_shared_keys(const DecoderConfig& config, nlohmann::json& json);
 // True for a projection or norm of keys or values in a layer that reads those of another layer.
 // Published files have such tensors (Family::leaves_out).
 bool is_unread_key(const DecoderConfig& config, const std::string& tensor);
