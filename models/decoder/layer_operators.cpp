@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/layers/expert_layers.h"
+#include "models/layers/recorded_column_factors.h"
 #include "models/layers/recorded_experts.h"
 #include "models/layers/recorded_gate_cutoff.h"
 #include "models/layers/recorded_layer_input.h"

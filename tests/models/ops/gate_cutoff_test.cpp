@@ -28,8 +28,8 @@ void expect_formula(const OperatorCase& on, std::int64_t rows, std::int64_t inne
   const at::Tensor leaf = reference_leaf(x);
   const at::Tensor gate = leaf.narrow(1, 0, inner);
   const at::Tensor cutoff =
-      gate.mean(1, true) +
-      quantile * at::std(gate, at::OptionalIntArrayRef{1}, /*correction=*/0, true);
+      gate.mean(at::IntArrayRef{1}, /*keepdim=*/true) +
+      quantile * at::std(gate, at::IntArrayRef{1}, /*unbiased=*/false, /*keepdim=*/true);
   const at::Tensor want = at::cat({at::relu(gate - cutoff), leaf.narrow(1, inner, inner)}, 1);
   const at::Tensor grad = random_tensor(on, {rows, 2 * inner}, "grad");
   const auto grads = torch::autograd::grad({want}, {leaf}, {wide_copy(grad)});
