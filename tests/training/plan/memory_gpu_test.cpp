@@ -36,6 +36,7 @@ struct Case {
   Accumulate accumulate = Accumulate::kShard;
   bool shares_prefixes = false;  // of three sequences, the second and third see the first
   Fp8Products products = Fp8Products::kNone;
+  std::int64_t num_copies = 0;  // of the hidden state, with inputs of layers and cut gates
 };
 
 constexpr Case sharing(Case plain) {
@@ -46,6 +47,11 @@ constexpr Case sharing(Case plain) {
 constexpr Case in_fp8(Case plain, BaseStorage base) {
   plain.products = Fp8Products::kForwardAndInput;
   plain.base = base;
+  return plain;
+}
+
+constexpr Case with_copies(Case plain) {
+  plain.num_copies = 4;
   return plain;
 }
 
@@ -108,6 +114,12 @@ constexpr Case kCases[] = {
            BaseStorage::kFp8),
     {"adapter, decoded 8 bit base", 2048, 14336, 4, 16, 8, 128, 2048, 16384, Recompute::kNone, 1,
      512, "MLP backward", 3, 0, true, BaseStorage::kFp8},
+    with_copies({"copies", 2048, 8192, 10, 16, 2, 128, 2048, 16384}),
+    with_copies(
+        {"copies, selective", 2048, 8192, 10, 16, 2, 128, 2048, 16384, Recompute::kSelective}),
+    with_copies({"copies, full", 2048, 8192, 10, 16, 2, 128, 2048, 16384, Recompute::kFull}),
+    with_copies({"copies, offload", 2048, 8192, 10, 16, 2, 128, 2048, 16384, Recompute::kFull, 1,
+                 512, "", 3, 0, false, BaseStorage::kBFloat16, Offload::kActivations}),
     {.name = "local sums",
      .hidden = 2048,
      .inner = 8192,
@@ -137,6 +149,21 @@ INSTANTIATE_TEST_SUITE_P(Steps, Memory, testing::ValuesIn(kCases),
                            return name;
                          });
 
+// As Gemma 3n has them.
+void add_copies(DecoderConfig& config, std::int64_t num_copies) {
+  config.qk_norm = QkNormKind::kHead;
+  config.norm_after = config.value_norm = true;
+  config.activation.kind = ActivationKind::kGeluTanh;
+  config.layer_input_width = 256;
+  config.altup = {.num_copies = num_copies, .coefficient_clip = 120, .laurel_rank = 64};
+  config.layers.resize(static_cast<std::size_t>(config.num_layers));
+  config.layers[1].gate_sparsity = 0.95;
+  config.layers[2].keeps_keys = true;
+  for (std::size_t layer = 6; layer < config.layers.size(); ++layer) {
+    config.layers[layer].keys_of_layer = 2;
+  }
+}
+
 DecoderConfig decoder_of(const Case& c) {
   DecoderConfig config;
   config.family = c.num_experts > 0 ? "mixtral" : "llama";
@@ -153,6 +180,7 @@ DecoderConfig decoder_of(const Case& c) {
         .num_experts = c.num_experts, .experts_per_token = 2, .intermediate_size = c.inner};
     config.layers.assign(static_cast<std::size_t>(c.layers), {.experts = true});
   }
+  if (c.num_copies > 0) add_copies(config, c.num_copies);
   config.linear.products = c.products;
   LoraOptions adapter;
   adapter.use_dora = c.use_dora;
