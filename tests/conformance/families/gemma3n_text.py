@@ -56,7 +56,7 @@ REFUSED = {
 
 def vary(generator, changes):
     """Draws the kinds of layers, whose keys they read, their widths and cutoffs, and the copies of the hidden state. A
-    norm of one element is its sign, which rounding changes. So is that of a row with one small gate alone, and few of
+    norm of few elements enlarges the rounding of small ones. So does that of a row with one small gate alone, and few of
     13 gates are above a high cutoff."""
     layers = changes["num_hidden_layers"] + 1
     first = generator.randint(1, layers)
@@ -64,13 +64,13 @@ def vary(generator, changes):
     kinds[first:] = [kind if kind in kinds[:first] else kinds[0] for kind in kinds[first:]]
     copies = generator.choice([2, 3, 4])
     width = changes.get("intermediate_size", BASE["intermediate_size"])
-    shares = [0.0, 0.4, 0.9] if width > 60 else [0.0, 0.4]
+    shares = [0.0, 0.4, 0.8] if width > 60 else [0.0, 0.4]
     changes.update(num_hidden_layers=layers, layer_types=kinds, num_kv_shared_layers=layers - first,
                    intermediate_size=[generator.choice([width, width + 7]) for _ in range(layers)],
                    activation_sparsity_pattern=[generator.choice(shares) for _ in range(layers)],
                    altup_num_inputs=copies, altup_active_idx=generator.randint(0, copies - 1),
-                   laurel_rank=generator.choice([2, 5, 16]),
-                   hidden_size_per_layer_input=generator.choice([3, 5]),
+                   laurel_rank=generator.choice([5, 16]),
+                   hidden_size_per_layer_input=generator.choice([5, 12]),
                    vocab_size_per_layer_input=changes.get("vocab_size", BASE["vocab_size"]) + generator.choice([0, 9]))
     changes.pop("rope_parameters", None)
     if changes.get("final_logit_softcapping", 1) is None:  # transformers takes a number alone
