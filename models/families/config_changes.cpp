@@ -99,9 +99,10 @@ std::string with_vocabulary(const std::string& config_json, std::int64_t vocab_s
   nlohmann::json& text = text_of(config);
   if (text.contains("vocab_size") && text["vocab_size"] == vocab_size) return config_json;
   text["vocab_size"] = vocab_size;
-  // transformers gives a second embedding of tokens as many.
+  // A second embedding of tokens gets a row for each, as in transformers.
   constexpr const char* kOfLayerInputs = "vocab_size_per_layer_input";
-  if (text.contains(kOfLayerInputs)) text[kOfLayerInputs] = vocab_size;
+  const auto rows = text.find(kOfLayerInputs);
+  if (rows != text.end() && rows->is_number_integer() && *rows < vocab_size) *rows = vocab_size;
   return config.dump();
 }
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from comparison import tensors_of
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoModelForCausalLM, Gemma3nTextConfig, LlamaConfig
 
 VOCABULARY = 75
 TOKENIZER = 83  # tokens of the stores
@@ -60,6 +60,24 @@ def test_added_tokens_start_as_the_mean_and_are_exported(config, tmp_path, tied,
             mean = tensor.double().mean(0).float()
             assert torch.equal(new[name][VOCABULARY:], mean.expand(8, -1)), name
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").lm_head.weight.shape[0] == TOKENIZER
+
+
+def test_added_tokens_have_inputs_of_layers(config, tmp_path):
+    """Those of Gemma 3n have fewer rows than the embedding before, and as many after."""
+    input_rows = 70
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(Gemma3nTextConfig(
+        vocab_size=VOCABULARY, vocab_size_per_layer_input=input_rows, hidden_size=24, intermediate_size=40,
+        num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, hidden_size_per_layer_input=6,
+        num_kv_shared_layers=0, laurel_rank=4, altup_num_inputs=2, pad_token_id=None)).save_pretrained(tmp_path / "model")
+    program.finished("train", config, "model.resize_vocabulary=83", "optimizer.learning_rate=0")
+    program.finished("export", tmp_path / "run", "--dtype", "float32", "--out", tmp_path / "out")
+    name = "model.embed_tokens_per_layer.weight"
+    old, new = tensors_of(tmp_path / "model")[name], tensors_of(tmp_path / "out")[name]
+    assert torch.equal(new[:input_rows], old)
+    assert torch.equal(new[input_rows:], old.double().mean(0).float().expand(83 - input_rows, -1))
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert loaded.config.vocab_size_per_layer_input == loaded.config.vocab_size == TOKENIZER
 
 
 def test_a_run_with_added_tokens_resumes_and_its_checkpoint_can_be_trained(config, tmp_path):

@@ -47,6 +47,7 @@ ModelSource read_source(const std::string& folder) {
   source.decoder =
       parse_decoder_config(read_text(source.folder + "/config.json", ErrorCategory::kConfig));
   source.stored_vocab_size = source.decoder.vocab_size;
+  source.stored_layer_input_vocab = source.decoder.layer_input_vocab;
   Config config;
   config.adapter.path = folder + "/adapter";
   if (!is_peft_folder(config.adapter.path)) return source;

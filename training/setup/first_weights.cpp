@@ -21,6 +21,7 @@ namespace {
 DecoderConfig stored_decoder(const ModelSource& source) {
   DecoderConfig stored = without_adapter(source.decoder);
   stored.vocab_size = source.stored_vocab_size;
+  stored.layer_input_vocab = source.stored_layer_input_vocab;
   return stored;
 }
 

@@ -160,6 +160,7 @@ ModelSource find_base(const ModelSection& model) {
              source.decoder.family);
   }
   source.stored_vocab_size = source.decoder.vocab_size;
+  source.stored_layer_input_vocab = source.decoder.layer_input_vocab;
   if (model.resize_vocabulary) resize_vocabulary(source, *model.resize_vocabulary);
   return source;
 }
@@ -182,6 +183,7 @@ ModelSource checkpoint_source(const std::string& folder, const Config& config) {
   source.decoder = parse_source(source);
   source.decoder.linear = linear_precision(config.precision);
   source.stored_vocab_size = source.decoder.vocab_size;
+  source.stored_layer_input_vocab = source.decoder.layer_input_vocab;
   return source;
 }
 

@@ -24,8 +24,10 @@ struct ModelSource {
   std::string folder;       // Hugging Face folder or checkpoint
   std::string config_json;  // the model's config.json text
   DecoderConfig decoder;
-  std::string prefix;                  // model.prefix
-  std::int64_t stored_vocab_size = 0;  // of the folder; less than the decoder's when resized
+  std::string prefix;  // model.prefix
+  // Sizes of the folder's decoder; less than those of `decoder` when resized.
+  std::int64_t stored_vocab_size = 0;
+  std::int64_t stored_layer_input_vocab = 0;
   // The adapter that `decoder` has, over the model of the members above.
   std::optional<AdapterSource> adapter = {};
 };
