@@ -258,10 +258,7 @@ Value multiply_rows(OperatorTape& tape, const std::string& name, Value x, Parame
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     const Parameter& parameter = run.parameter(scale);
-    if (parameter.grad.defined()) {
-      const at::Tensor products = at::mul(grad.to(at::kFloat), run.get(x));
-      write_gradient(parameter, products.sum(at::IntArrayRef{0}));
-    }
+    if (parameter.grad.defined()) write_gradient(parameter, column_products(grad, run.get(x)));
     run.add_gradient(x, at::mul(grad, parameter.value));
   };
   tape.record(std::move(step));

@@ -96,4 +96,7 @@ struct MagnitudeGradients {
 MagnitudeGradients match_magnitude_backward(const at::Tensor& grad, const at::Tensor& p,
                                             const at::Tensor& target);
 
+// Sums over rows of a b, float32 [H]: the gradient of a scale of columns.
+at::Tensor column_products(const at::Tensor& a, const at::Tensor& b);
+
 }  // namespace packtrain

@@ -1,4 +1,4 @@
-// What the callers of convolution kernels share.
+// Arguments, boundaries and sums that the callers of convolution kernels share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
