@@ -73,9 +73,7 @@ class ChannelConv {
     }
   }
 
-  __device__ void write_partials() const {
-    window_.write_partials(blockIdx.x);
-  }
+  __device__ void write_partials() const { window_.write_partials(blockIdx.x); }
 
  private:
   __device__ const T* x_row(std::int64_t row) const {

@@ -82,9 +82,7 @@ class GatedConv {
     }
   }
 
-  __device__ void write_partials() const {
-    window_.write_partials(blockIdx.x);
-  }
+  __device__ void write_partials() const { window_.write_partials(blockIdx.x); }
 
  private:
   struct Row {
