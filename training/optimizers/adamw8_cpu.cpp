@@ -16,7 +16,7 @@ constexpr DynamicMap kSecondMap = dynamic_map(/*has_sign=*/false);
 constexpr CodeTable kFirstCodes = code_table(/*has_sign=*/true);
 constexpr CodeTable kSecondCodes = code_table(/*has_sign=*/false);
 
-template <bool kHasSign>
+template <bool HasSign>
 void store_codes(const CodedMoment& moment, const CodeTable& table, std::int64_t begin,
                  std::int64_t end, const float* values) {
   float largest = 0;
@@ -25,7 +25,7 @@ void store_codes(const CodedMoment& moment, const CodeTable& table, std::int64_t
   const float inverse = largest > 0 ? 1 / largest : 0;
   for (std::int64_t i = 0; i < end - begin; ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i] * inverse);
-    moment.codes[begin + i] = code_of_bits<kHasSign>(table, bits);
+    moment.codes[begin + i] = code_of_bits<HasSign>(table, bits);
   }
 }
 

@@ -75,7 +75,8 @@ constexpr CodeTable code_table(bool has_sign) {
   constexpr int kParts = 1 << 16;  // of a cell
   const DynamicMap map = dynamic_map(has_sign);
   const auto number = [&](int distance) {
-    return static_cast<double>(map[static_cast<std::size_t>(zero_code(has_sign) + distance)]);
+    const int code = zero_code(has_sign) + distance;
+    return static_cast<double>(map[static_cast<std::size_t>(code)]);
   };
   const int last = kCodes - 1 - zero_code(has_sign);
   CodeTable table;
@@ -103,14 +104,14 @@ constexpr CodeTable code_table(bool has_sign) {
 // The code of the number nearest to x, |x| <= 1, given by its bits. Without a sign x >= 0, and
 // x > 0 has the code of the smallest positive number at least. A second moment of 0 would divide a
 // first moment by epsilon alone. NaN has the code of 0.
-template <bool kHasSign>
+template <bool HasSign>
 constexpr std::uint8_t code_of_bits(const CodeTable& table, std::uint32_t bits) {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   // Wraps around below the first cell.
   const std::uint32_t cell = (magnitude >> 16U) - CodeTable::kFirstCell;
   const std::uint32_t entry = table.cells[cell < CodeTable::kCells ? cell : CodeTable::kCells];
   const auto distance = static_cast<int>((entry + (magnitude & 0xFFFFU)) >> 16U);
-  if constexpr (kHasSign) {
+  if constexpr (HasSign) {
     const int code = zero_code(true) + (magnitude == bits ? distance : -distance);
     return static_cast<std::uint8_t>(code < 0 ? 0 : code);  // -1 is no number
   } else {

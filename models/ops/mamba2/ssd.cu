@@ -33,20 +33,9 @@ __global__ void __launch_bounds__(kSsdThreads)
   __shared__ device::SsdShared shared;
   const int head = static_cast<int>(blockIdx.y);
   const device::SsdHeadChunk<T> chunk(a, shared, static_cast<int>(blockIdx.x), head);
-  const int columns = device::ssd_tiles(a.head_dim);
-  const int first_row = static_cast<int>(blockIdx.z) / columns * kSsdTile;
-  const int first_column = static_cast<int>(blockIdx.z) % columns * kSsdTile;
-  device::SsdTile tile;
-  device::clear(tile);
-  device::add_ssd_product<false>(
-      tile, chunk.rows(), shared,
-      [&](int n, int j) { return chunk.to_end(j) * chunk.b(j, first_row + n); },
-      [&](int j, int p) { return chunk.step(j) * chunk.x(j, first_column + p); });
-  float* const to = a.states + (std::int64_t{slot} * a.num_heads + head) * a.state_dim * a.head_dim;
-  device::for_ssd_tile(tile, [&](int n, int p, float& sum) {
-    const int row = first_row + n, column = first_column + p;
-    if (row < a.state_dim && column < a.head_dim) to[row * a.head_dim + column] = sum;
-  });
+  device::write_ssd_state(
+      a, shared, chunk.rows(), [&](int n, int j) { return chunk.to_end(j) * chunk.b(j, n); },
+      [&](int j, int p) { return chunk.step(j) * chunk.x(j, p); }, a.states, slot, head);
 }
 
 // The recurrence over the chunks of a sequence. A thread has an element of a head's state.

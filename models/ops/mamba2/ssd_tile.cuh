@@ -175,4 +175,26 @@ class SsdHeadChunk {
   int head_;
 };
 
+// Writes 64 x 64 elements of left x right, a sum over `depth` rows of a chunk, to the state of a
+// slot and a head. blockIdx.z names the elements. left(n, row) and right(row, p) have a state's
+// rows and columns.
+template <class Left, class Right>
+__device__ void write_ssd_state(const SsdArguments& a, SsdShared& shared, int depth,
+                                const Left& left, const Right& right, float* states, int slot,
+                                int head) {
+  const int columns = ssd_tiles(a.head_dim);
+  const int first_row = static_cast<int>(blockIdx.z) / columns * kSsdTile;
+  const int first_column = static_cast<int>(blockIdx.z) % columns * kSsdTile;
+  SsdTile tile;
+  clear(tile);
+  add_ssd_product<false>(
+      tile, depth, shared, [&](int n, int row) { return left(first_row + n, row); },
+      [&](int row, int p) { return right(row, first_column + p); });
+  float* const to = states + (std::int64_t{slot} * a.num_heads + head) * a.state_dim * a.head_dim;
+  for_ssd_tile(tile, [&](int n, int p, float& sum) {
+    const int row = first_row + n, column = first_column + p;
+    if (row < a.state_dim && column < a.head_dim) to[row * a.head_dim + column] = sum;
+  });
+}
+
 }  // namespace packtrain::device
