@@ -1,6 +1,5 @@
 #include "models/layers/recorded_altup.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
@@ -64,28 +63,6 @@ at::Tensor view_of_copy(const at::Tensor& rows, const AltUpShape& shape, std::in
   return rows.narrow(1, index * shape.hidden, shape.hidden);
 }
 
-// Gradients of `first` and of the projections that have its magnitude, from those of all, [rows, H]
-// each.
-void backward_of_magnitudes(OperatorContext& run, Value first,
-                            const std::vector<Value>& projections,
-                            const std::vector<at::Tensor>& grads) {
-  const at::Tensor target = run.get(first);
-  at::Tensor sum = grads.front().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-  for (std::size_t i = 0; i < projections.size(); ++i) {
-    MagnitudeGradients part =
-        match_magnitude_backward(grads[i + 1], run.get(projections[i]), target);
-    run.add_gradient(projections[i], part.p);
-    sum.add_(part.target);
-  }
-  run.add_gradient(first, sum.to(target.scalar_type()));
-}
-
-std::vector<Value> joined(Value first, const std::vector<Value>& others) {
-  std::vector<Value> all = {first};
-  all.insert(all.end(), others.begin(), others.end());
-  return all;
-}
-
 }  // namespace
 
 AltUpParameters declare_altup(OperatorTape& tape, const std::string& name, const AltUpShape& shape,
@@ -106,53 +83,6 @@ AltUpParameters declare_altup(OperatorTape& tape, const std::string& name, const
                                             {Initialization::Kind::kZeros, 0.0},
                                             OptimizerGroup::kNoDecay});
   return parameters;
-}
-
-Value altup_expand(OperatorTape& tape, const std::string& name, Value x,
-                   const std::vector<Value>& projections) {
-  const ValueShape in = tape.shape(x);
-  const std::int64_t copies = 1 + std::ssize(projections);
-  const Value y =
-      tape.value(ValueKind::kNormOutput, name, {in.num_rows, copies * in.width, in.dtype});
-  Operator step;
-  step.inputs = step.needs = joined(x, projections);
-  step.outputs = {y};
-  step.forward = [=](OperatorContext& run) {
-    std::vector<at::Tensor> parts = {run.get(x)};
-    for (const Value p : projections) parts.push_back(match_magnitude(run.get(p), parts.front()));
-    run.set(y, at::cat(parts, 1));
-  };
-  step.backward = [=](OperatorContext& run) {
-    const at::Tensor grad = run.gradient(y);
-    std::vector<at::Tensor> grads;
-    for (std::int64_t i = 0; i < copies; ++i)
-      grads.push_back(grad.narrow(1, i * in.width, in.width));
-    backward_of_magnitudes(run, x, projections, grads);
-  };
-  tape.record(std::move(step));
-  return y;
-}
-
-Value altup_merge(OperatorTape& tape, const std::string& name, Value first,
-                  const std::vector<Value>& projections) {
-  const Value y = tape.value(ValueKind::kProjection, name, tape.shape(first));
-  const double share = 1.0 / static_cast<double>(1 + projections.size());
-  Operator step;
-  step.inputs = step.needs = joined(first, projections);
-  step.outputs = {y};
-  step.forward = [=](OperatorContext& run) {
-    const at::Tensor target = run.get(first);
-    at::Tensor sum = target.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-    for (const Value p : projections) sum.add_(match_magnitude(run.get(p), target));
-    run.set(y, sum.mul_(share).to(target.scalar_type()));
-  };
-  step.backward = [=](OperatorContext& run) {
-    const at::Tensor grad = at::mul(run.gradient(y), share);
-    backward_of_magnitudes(run, first, projections,
-                           std::vector<at::Tensor>(1 + projections.size(), grad));
-  };
-  tape.record(std::move(step));
-  return y;
 }
 
 Value altup_predict(OperatorTape& tape, const std::string& name, Value rows,

@@ -3,7 +3,6 @@
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
@@ -13,8 +12,6 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
-
-#include <algorithm>
 
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
@@ -63,16 +60,6 @@ at::Tensor innovation_of(const at::Tensor& predictions, const at::Tensor& activa
 
 at::Tensor mean_square(const at::Tensor& rows) {
   return at::mul(rows, rows).mean(at::IntArrayRef{1}, /*keepdim=*/true);
-}
-
-// Calls work(begin, size) for blocks of rows. Float32 values of a block are small next to those of
-// all rows.
-template <class Work>
-void for_row_blocks(std::int64_t num_rows, const Work& work) {
-  constexpr std::int64_t kBlockRows = 2048;
-  for (std::int64_t begin = 0; begin < num_rows; begin += kBlockRows) {
-    work(begin, std::min(kBlockRows, num_rows - begin));
-  }
 }
 
 // The factors of match_magnitude(), float32 [T, 1].
@@ -164,33 +151,23 @@ AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::
 }
 
 at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target) {
-  const at::Tensor y = at::empty_like(p);
-  for_row_blocks(p.size(0), [&](std::int64_t begin, std::int64_t size) {
-    const at::Tensor exact = p.narrow(0, begin, size).to(at::kFloat);
-    const Magnitudes magnitudes =
-        magnitudes_of(exact, target.narrow(0, begin, size).to(at::kFloat));
-    y.narrow(0, begin, size).copy_(at::mul(exact, magnitudes.target.div(magnitudes.own)));
-  });
-  return y;
+  const at::Tensor exact = p.to(at::kFloat);
+  const Magnitudes magnitudes = magnitudes_of(exact, target.to(at::kFloat));
+  return at::mul(exact, magnitudes.target.div(magnitudes.own)).to(p.scalar_type());
 }
 
 MagnitudeGradients match_magnitude_backward(const at::Tensor& grad, const at::Tensor& p,
                                             const at::Tensor& target) {
-  MagnitudeGradients grads{at::empty_like(p), at::empty_like(p, p.options().dtype(at::kFloat))};
-  for_row_blocks(p.size(0), [&](std::int64_t begin, std::int64_t size) {
-    const auto exact_rows = [&](const at::Tensor& of) {
-      return of.narrow(0, begin, size).to(at::kFloat);
-    };
-    const at::Tensor exact = exact_rows(p), x = exact_rows(target), g = exact_rows(grad);
-    const auto [of_target, own, passes] = magnitudes_of(exact, x);
-    const at::Tensor along = at::mul(g, exact).mean(at::IntArrayRef{1}, /*keepdim=*/true);
-    const at::Tensor ratio = of_target.div(own);
-    const at::Tensor inward = along.mul(ratio).div_(own).div_(own).mul_(passes);
-    grads.p.narrow(0, begin, size).copy_(at::mul(g, ratio).sub_(at::mul(exact, inward)));
-    const at::Tensor outward = along.div(own).div_(of_target);
-    grads.target.narrow(0, begin, size).copy_(at::mul(x, at::where(of_target.gt(0), outward, 0.0)));
-  });
-  return grads;
+  const at::Tensor exact = p.to(at::kFloat);
+  const at::Tensor x = target.to(at::kFloat);
+  const at::Tensor g = grad.to(at::kFloat);
+  const auto [of_target, own, passes] = magnitudes_of(exact, x);
+  const at::Tensor along = at::mul(g, exact).mean(at::IntArrayRef{1}, /*keepdim=*/true);
+  const at::Tensor ratio = of_target.div(own);
+  const at::Tensor inward = along.mul(ratio).div_(own).div_(own).mul_(passes);
+  at::Tensor dp = at::mul(g, ratio).sub_(at::mul(exact, inward)).to(p.scalar_type());
+  const at::Tensor outward = along.div(own).div_(of_target);
+  return {std::move(dp), at::mul(x, at::where(of_target.gt(0), outward, 0.0))};
 }
 
 at::Tensor column_products(const at::Tensor& a, const at::Tensor& b) {

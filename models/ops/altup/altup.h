@@ -18,6 +18,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "models/block/block.h"
@@ -85,7 +86,17 @@ AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::
                                               const AltUpCoefficients& coefficients,
                                               const AltUpShape& shape);
 
-// p [T, H] with the magnitude of `target` [T, H].
+// Calls work(begin, size) for blocks of rows. Float32 values of a block are small next to those of
+// all rows.
+template <class Work>
+void for_row_blocks(std::int64_t num_rows, const Work& work) {
+  constexpr std::int64_t kBlockRows = 2048;
+  for (std::int64_t begin = 0; begin < num_rows; begin += kBlockRows) {
+    work(begin, std::min(kBlockRows, num_rows - begin));
+  }
+}
+
+// p [T, H] with the magnitude of `target` [T, H]. Both functions have float32 copies of their rows.
 at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target);
 
 struct MagnitudeGradients {
