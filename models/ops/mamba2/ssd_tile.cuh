@@ -175,9 +175,9 @@ class SsdHeadChunk {
   int head_;
 };
 
-// Writes 64 x 64 elements of left x right, a sum over `depth` rows of a chunk, to the state of a
-// slot and a head. blockIdx.z names the elements. left(n, row) and right(row, p) have a state's
-// rows and columns.
+// Writes the elements of left x right that blockIdx.z names, 64 x 64 of them. They go to the state
+// of a slot and a head. A sum has `depth` rows of a chunk. Rows and columns of a state are n and p
+// of left(n, row) and right(row, p).
 template <class Left, class Right>
 __device__ void write_ssd_state(const SsdArguments& a, SsdShared& shared, int depth,
                                 const Left& left, const Right& right, float* states, int slot,
