@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "framework/device/cuda/check.h"
@@ -41,115 +40,73 @@ __device__ void load_tables(SharedTables& tables) {
   __syncthreads();
 }
 
-// Elements of a block that a lane has. Elements of a run follow each other. The lanes of a warp
-// load neighbouring vectors of 16 bytes of masters. kWhole: the lane has all, and they are aligned.
-template <int kRun, bool kWhole>
-struct Lane {
-  std::int64_t first;
-  std::int64_t end;
-
-  __device__ Lane(std::int64_t begin, std::int64_t end_of_piece)
-      : first(begin + static_cast<std::int64_t>(threadIdx.x % 32) * kRun), end(end_of_piece) {}
-
-  __device__ std::int64_t run(int r) const { return first + r * 32 * kRun; }
-  __device__ std::int64_t place(int k) const { return run(k / kRun) + k % kRun; }
-  __device__ bool has(int k) const { return kWhole || place(k) < end; }
+// Elements that the lane has of the block: [i, i + n). All of kPerLane if kWhole, and aligned.
+template <bool kWhole>
+struct LaneRange {
+  std::int64_t i;
+  int n;
 };
 
-template <int kRun>
-__device__ float (&run_of(float (&values)[kPerLane], int r))[kRun] {
-  return reinterpret_cast<float(&)[kRun]>(values[r * kRun]);
-}
-template <int kRun>
-__device__ const float (&run_of(const float (&values)[kPerLane], int r))[kRun] {
-  return reinterpret_cast<const float(&)[kRun]>(values[r * kRun]);
-}
-
-// Elements that the lane does not have are 0.
-template <int kRun, bool kWhole, typename T>
-__device__ void load_lane(const T* from, const Lane<kRun, kWhole>& lane, float (&to)[kPerLane]) {
+// Elements after the last one are 0.
+template <bool kWhole, typename T>
+__device__ void load_lane(const T* from, const LaneRange<kWhole>& lane, float (&to)[kPerLane]) {
   if constexpr (kWhole) {
-#pragma unroll
-    for (int r = 0; r < kPerLane / kRun; ++r) device::load(from + lane.run(r), run_of<kRun>(to, r));
+    device::load(from + lane.i, to);
   } else {
 #pragma unroll
     for (int k = 0; k < kPerLane; ++k) {
-      to[k] = lane.has(k) ? device::to_float(from[lane.place(k)]) : 0.0F;
+      to[k] = k < lane.n ? device::to_float(from[lane.i + k]) : 0.0F;
     }
   }
 }
 
-template <int kRun, bool kWhole, typename T>
-__device__ void store_lane(const float (&from)[kPerLane], const Lane<kRun, kWhole>& lane, T* to) {
+template <bool kWhole, typename T>
+__device__ void store_lane(const float (&from)[kPerLane], const LaneRange<kWhole>& lane, T* to) {
   if constexpr (kWhole) {
-#pragma unroll
-    for (int r = 0; r < kPerLane / kRun; ++r)
-      device::store(run_of<kRun>(from, r), to + lane.run(r));
+    device::store(from, to + lane.i);
   } else {
-#pragma unroll
-    for (int k = 0; k < kPerLane; ++k) {
-      if (lane.has(k)) to[lane.place(k)] = device::from_float<T>(from[k]);
-    }
+    for (int k = 0; k < lane.n; ++k) to[lane.i + k] = device::from_float<T>(from[k]);
   }
 }
 
-// Codes of a lane in registers, four in a word.
-struct LaneCodes {
-  std::uint32_t words[kPerLane / 4] = {};
-
-  __device__ std::uint32_t get(int k) const { return words[k / 4] >> (k % 4 * 8) & 255U; }
-  __device__ void put(int k, std::uint8_t code) {
-    words[k / 4] |= static_cast<std::uint32_t>(code) << (k % 4 * 8);
-  }
-};
-
-template <int kRun, bool kWhole>
-__device__ void decode(const CodedMoment& moment, const float* map, const Lane<kRun, kWhole>& lane,
+template <bool kWhole>
+__device__ void decode(const CodedMoment& moment, const float* map, const LaneRange<kWhole>& lane,
                        float (&to)[kPerLane]) {
-  const float largest = moment.largest[lane.first / kMomentBlock];
-  LaneCodes codes;
+  const float largest = moment.largest[lane.i / kMomentBlock];
   if constexpr (kWhole) {
+    const auto words = *reinterpret_cast<const uint2*>(moment.codes + lane.i);
 #pragma unroll
-    for (int r = 0; r < kPerLane / kRun; ++r) {
-      std::memcpy(codes.words + r * kRun / 4,
-                  __builtin_assume_aligned(moment.codes + lane.run(r), kRun), kRun);
+    for (int k = 0; k < kPerLane; ++k) {
+      to[k] = map[__byte_perm(words.x, words.y, 0x4440 + k) & 255] * largest;
     }
-#pragma unroll
-    for (int k = 0; k < kPerLane; ++k) to[k] = map[codes.get(k)] * largest;
   } else {
 #pragma unroll
     for (int k = 0; k < kPerLane; ++k) {
-      to[k] = lane.has(k) ? map[moment.codes[lane.place(k)]] * largest : 0;
+      to[k] = k < lane.n ? map[moment.codes[lane.i + k]] * largest : 0;
     }
   }
 }
 
 // All lanes of the warp take part.
-template <bool kHasSign, int kRun, bool kWhole>
+template <bool kHasSign, bool kWhole>
 __device__ void encode(const CodedMoment& moment, const CodeTable& table,
-                       const Lane<kRun, kWhole>& lane, const float (&from)[kPerLane]) {
+                       const LaneRange<kWhole>& lane, const float (&from)[kPerLane]) {
   float largest = 0;
 #pragma unroll
   for (const float value : from) largest = fmaxf(largest, fabsf(value));
   largest = __uint_as_float(__reduce_max_sync(0xFFFFFFFFU, __float_as_uint(largest)));
   const float inverse = largest > 0 ? 1 / largest : 0;
-  if (threadIdx.x % 32 == 0) moment.largest[lane.first / kMomentBlock] = largest;
-  LaneCodes codes;
+  if (lane.n <= 0) return;
+  if (threadIdx.x % 32 == 0) moment.largest[lane.i / kMomentBlock] = largest;
+  alignas(8) std::uint8_t codes[kPerLane];
 #pragma unroll
   for (int k = 0; k < kPerLane; ++k) {
-    codes.put(k, code_of_bits<kHasSign>(table, __float_as_uint(from[k] * inverse)));
+    codes[k] = code_of_bits<kHasSign>(table, __float_as_uint(from[k] * inverse));
   }
   if constexpr (kWhole) {
-#pragma unroll
-    for (int r = 0; r < kPerLane / kRun; ++r) {
-      std::memcpy(__builtin_assume_aligned(moment.codes + lane.run(r), kRun),
-                  codes.words + r * kRun / 4, kRun);
-    }
+    *reinterpret_cast<uint2*>(moment.codes + lane.i) = *reinterpret_cast<const uint2*>(codes);
   } else {
-#pragma unroll
-    for (int k = 0; k < kPerLane; ++k) {
-      if (lane.has(k)) moment.codes[lane.place(k)] = static_cast<std::uint8_t>(codes.get(k));
-    }
+    for (int k = 0; k < lane.n; ++k) moment.codes[lane.i + k] = codes[k];
   }
 }
 
@@ -180,56 +137,55 @@ struct LaneValues {
   }
 };
 
-// Masters in bfloat16 have one run of 8, which share random words.
-template <typename Master>
-constexpr int kRunOf = 16 / static_cast<int>(sizeof(Master));
-
 // All lanes of a warp take part.
 template <typename Gradient, typename Master, bool kWhole>
 __device__ void update_lane(const AdamW8Arguments& a, const SharedTables& tables,
-                            const UpdatePiece& piece, float clip,
-                            const Lane<kRunOf<Master>, kWhole>& lane) {
+                            const UpdatePiece& piece, const LaneRange<kWhole>& lane) {
   LaneValues values;
   load_lane(static_cast<const Gradient*>(a.grad), lane, values.g);
   load_lane(static_cast<const Master*>(a.master), lane, values.w);
   decode(a.first, tables.maps[0], lane, values.m);
   decode(a.second, tables.maps[1], lane, values.v);
-  values.update(a, piece, clip);
+  values.update(a, piece, *a.clip_factor);
   if constexpr (std::is_same_v<Master, __nv_bfloat16>) {
-    round_masters(a, lane.first + piece.element_offset, values.w);
+    round_masters(a, lane.i + piece.element_offset, values.w);
   }
   store_lane(values.w, lane, static_cast<Master*>(a.master));
   if (a.weight != nullptr) store_lane(values.w, lane, static_cast<__nv_bfloat16*>(a.weight));
   encode<true>(a.first, tables.codes[0], lane, values.m);
   encode<false>(a.second, tables.codes[1], lane, values.v);
   if (a.amax == nullptr || piece.amax < 0) return;
+  if constexpr (!kWhole) {
 #pragma unroll
-  for (int k = 0; k < kPerLane; ++k) values.w[k] = lane.has(k) ? values.w[k] : 0.0F;
+    for (int k = 0; k < kPerLane; ++k) values.w[k] = k < lane.n ? values.w[k] : 0.0F;
+  }
   enter_amax(a, piece, known_amax(a, piece), values.w);
 }
 
+// All lanes of a warp take part. `begin` is the first element of a block.
 template <typename Gradient, typename Master>
-__global__ void __launch_bounds__(kUpdateThreads, 4)
+__device__ void update_block(const AdamW8Arguments& a, const SharedTables& tables, bool is_aligned,
+                             std::int64_t begin) {
+  const UpdatePiece& piece = a.pieces[find_piece(a, begin)];
+  const std::int64_t i = begin + static_cast<std::int64_t>(threadIdx.x % 32) * kPerLane;
+  if (is_aligned && piece.end - begin >= kMomentBlock) {
+    return update_lane<Gradient, Master>(a, tables, piece, LaneRange<true>{i, kPerLane});
+  }
+  const std::int64_t n = min(max(piece.end - i, std::int64_t{0}), std::int64_t{kPerLane});
+  update_lane<Gradient, Master>(a, tables, piece,
+                                LaneRange<false>{n > 0 ? i : begin, static_cast<int>(n)});
+}
+
+template <typename Gradient, typename Master>
+__global__ void __launch_bounds__(kUpdateThreads)
     adamw8_kernel(const __grid_constant__ AdamW8Arguments a, bool is_aligned) {
   __shared__ SharedTables tables;
   if (*a.skip != 0) return;
   load_tables(tables);
-  const float clip = *a.clip_factor;
   const std::int64_t step = std::int64_t{gridDim.x} * kWarps * kMomentBlock;
   const std::int64_t warp = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
-  const UpdatePiece* piece = a.pieces;
-  std::int64_t end = a.begin;  // of the piece
   for (std::int64_t begin = a.begin + warp * kMomentBlock; begin < a.end(); begin += step) {
-    // Most blocks are in the piece of the one before: their loads do not wait for it.
-    if (begin >= end) {
-      piece = a.pieces + find_piece(a, begin);
-      end = piece->end;
-    }
-    if (is_aligned && end - begin >= kMomentBlock) {
-      update_lane<Gradient, Master, true>(a, tables, *piece, clip, {begin, end});
-    } else {
-      update_lane<Gradient, Master, false>(a, tables, *piece, clip, {begin, end});
-    }
+    update_block<Gradient, Master>(a, tables, is_aligned, begin);
   }
 }
 
