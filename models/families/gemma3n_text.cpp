@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/families/layer_input_weights.h"
 #include "models/families/layer_windows.h"
 #include "models/families/llama_layout.h"
 #include "models/families/shared_keys.h"
@@ -162,22 +163,6 @@ nlohmann::json write_gemma3n_text(const DecoderConfig& config) {
   return json;
 }
 
-void add_attention_of_gemma3n(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
-                              const std::string& ours, const std::string& theirs) {
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t queries = config.num_heads * config.head_dim;
-  const std::int64_t keys = config.num_kv_heads * config.head_dim;
-  const bool has_keys = !config.layer(layer).reads_keys();
-  map.linear(ours + "qkv", theirs + "q_proj", queries, hidden, config.qkv_bias);
-  if (has_keys) {
-    map.linear(ours + "qkv", theirs + "k_proj", keys, hidden, config.qkv_bias);
-    map.linear(ours + "qkv", theirs + "v_proj", keys, hidden, config.qkv_bias);
-  }
-  map.norm(ours + "query_norm", theirs + "q_norm", config.head_dim);
-  if (has_keys) map.norm(ours + "key_norm", theirs + "k_norm", config.head_dim);
-  map.linear(ours + "output", theirs + "o_proj", hidden, queries, config.attention_output_bias);
-}
-
 void add_updates_of_gemma3n(WeightMap& map, const DecoderConfig& config, const std::string& ours,
                             const std::string& theirs) {
   const std::int64_t hidden = config.hidden_size;
@@ -195,13 +180,12 @@ void add_layer_of_gemma3n(WeightMap& map, const DecoderConfig& config, std::int6
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t inner = config.intermediate_size_of(layer);
   const std::int64_t rank = config.altup.laurel_rank;
-  const std::int64_t width = config.layer_input_width;
   const auto norm = [&](const char* name, const char* hf_name) {
     map.norm(ours + name, theirs + hf_name, hidden);
   };
   add_updates_of_gemma3n(map, config, ours + "altup.", theirs + "altup.");
   norm("attention_norm", "input_layernorm");
-  add_attention_of_gemma3n(map, config, layer, ours + "attention.", theirs + "self_attn.");
+  add_attention_with_shared_keys(map, config, layer);
   norm("attention_post_norm", "post_attention_layernorm");
   map.linear(ours + "laurel.left", theirs + "laurel.linear_left", rank, hidden, false);
   map.linear(ours + "laurel.right", theirs + "laurel.linear_right", hidden, rank, false);
@@ -211,9 +195,7 @@ void add_layer_of_gemma3n(WeightMap& map, const DecoderConfig& config, std::int6
   map.linear(ours + "mlp.gate_up", theirs + "mlp.up_proj", inner, hidden, false);
   map.linear(ours + "mlp.down", theirs + "mlp.down_proj", hidden, inner, false);
   norm("mlp_post_norm", "post_feedforward_layernorm");
-  map.linear(ours + "layer_input.gate", theirs + "per_layer_input_gate", width, hidden, false);
-  map.linear(ours + "layer_input.output", theirs + "per_layer_projection", hidden, width, false);
-  norm("layer_input_post_norm", "post_per_layer_input_norm");
+  add_layer_input(map, config, layer);
 }
 
 // The products that make the copies before the first layer, and those of the copies after the last.
@@ -232,12 +214,7 @@ void add_copies_of_gemma3n(WeightMap& map, const DecoderConfig& config) {
 std::vector<WeightPiece> weights_of_gemma3n_text(const DecoderConfig& config) {
   WeightMap map;
   map.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
-  const std::int64_t width = config.layer_inputs_width();
-  map.linear("per_layer_embed", "model.embed_tokens_per_layer", config.num_layer_input_rows(),
-             width, false);
-  map.linear("per_layer_projection", "model.per_layer_model_projection", width, config.hidden_size,
-             false);
-  map.norm("per_layer_norm", "model.per_layer_projection_norm", config.layer_input_width);
+  add_inputs_of_layers(map, config);
   add_copies_of_gemma3n(map, config);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     add_layer_of_gemma3n(map, config, layer);

@@ -6,6 +6,7 @@
 
 #include "models/families/gemma4_experts.h"
 #include "models/families/gemma4_layers.h"
+#include "models/families/layer_input_weights.h"
 #include "models/families/layer_windows.h"
 #include "models/families/llama_layout.h"
 #include "models/families/rotary_scaling.h"
@@ -137,26 +138,6 @@ nlohmann::json write_gemma4_text(const DecoderConfig& config) {
   return json;
 }
 
-void add_attention_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64_t layer,
-                             const std::string& ours, const std::string& theirs) {
-  const LayerPattern pattern = config.layer(layer);
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t head_dim = config.head_dim_of(layer);
-  const std::int64_t keys = config.num_kv_heads_of(layer) * head_dim;
-  const std::string attention = ours + "attention.";
-  const std::string their_attention = theirs + "self_attn.";
-  const auto projection = [&](const char* name, std::int64_t rows) {
-    map.linear(attention + "qkv", their_attention + name, rows, hidden, config.qkv_bias);
-  };
-  projection("q_proj", config.num_heads * head_dim);
-  if (!pattern.reads_keys()) projection("k_proj", keys);
-  if (!pattern.reads_keys() && !pattern.keys_as_values) projection("v_proj", keys);
-  map.norm(attention + "query_norm", their_attention + "q_norm", head_dim);
-  if (!pattern.reads_keys()) map.norm(attention + "key_norm", their_attention + "k_norm", head_dim);
-  map.linear(attention + "output", their_attention + "o_proj", hidden, config.num_heads * head_dim,
-             config.attention_output_bias);
-}
-
 void add_layer_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {
   const std::string ours = "layers." + std::to_string(layer) + ".";
   const std::string theirs = "model." + ours;
@@ -166,7 +147,7 @@ void add_layer_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64
     map.norm(ours + name, theirs + hf_name, hidden);
   };
   norm("attention_norm", "input_layernorm");
-  add_attention_of_gemma4(map, config, layer, ours, theirs);
+  add_attention_with_shared_keys(map, config, layer);
   norm("attention_post_norm", "post_attention_layernorm");
   norm("mlp_norm", "pre_feedforward_layernorm");
   map.linear(ours + "mlp.gate_up", theirs + "mlp.gate_proj", inner, hidden, false);
@@ -174,24 +155,14 @@ void add_layer_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64
   map.linear(ours + "mlp.down", theirs + "mlp.down_proj", hidden, inner, false);
   add_gemma4_experts(map, config, layer);
   norm("mlp_post_norm", "post_feedforward_layernorm");
-  if (const std::int64_t width = config.layer_input_width; width > 0) {
-    map.linear(ours + "layer_input.gate", theirs + "per_layer_input_gate", width, hidden, false);
-    map.linear(ours + "layer_input.output", theirs + "per_layer_projection", hidden, width, false);
-    norm("layer_input_post_norm", "post_per_layer_input_norm");
-  }
+  add_layer_input(map, config, layer);
   map.whole(ours + "layer_scale", theirs + "layer_scalar", {1});
 }
 
 std::vector<WeightPiece> weights_of_gemma4_text(const DecoderConfig& config) {
   WeightMap map;
   map.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
-  if (config.layer_input_width > 0) {
-    const std::int64_t width = config.layer_inputs_width();
-    map.linear("per_layer_embed", "model.embed_tokens_per_layer", config.vocab_size, width, false);
-    map.linear("per_layer_projection", "model.per_layer_model_projection", width,
-               config.hidden_size, false);
-    map.norm("per_layer_norm", "model.per_layer_projection_norm", config.layer_input_width);
-  }
+  add_inputs_of_layers(map, config);
   for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
     add_layer_of_gemma4(map, config, layer);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 namespace packtrain {
@@ -36,6 +37,27 @@ void read_shared_keys(ConfigReader& reader, DecoderConfig& config, std::int64_t 
 
 void write_shared_keys(const DecoderConfig& config, nlohmann::json& json) {
   json[kSharedLayersKey] = std::ranges::count_if(config.layers, &LayerPattern::reads_keys);
+}
+
+void add_attention_with_shared_keys(WeightMap& map, const DecoderConfig& config,
+                                    std::int64_t layer) {
+  const LayerPattern pattern = config.layer(layer);
+  const std::string prefix = "layers." + std::to_string(layer) + ".";
+  const std::string ours = prefix + "attention.";
+  const std::string theirs = "model." + prefix + "self_attn.";
+  const std::int64_t head_dim = config.head_dim_of(layer);
+  const std::int64_t queries = config.num_heads * head_dim;
+  const std::int64_t keys = config.num_kv_heads_of(layer) * head_dim;
+  const auto projection = [&](const char* name, std::int64_t rows) {
+    map.linear(ours + "qkv", theirs + name, rows, config.hidden_size, config.qkv_bias);
+  };
+  projection("q_proj", queries);
+  if (!pattern.reads_keys()) projection("k_proj", keys);
+  if (!pattern.reads_keys() && !pattern.keys_as_values) projection("v_proj", keys);
+  map.norm(ours + "query_norm", theirs + "q_norm", head_dim);
+  if (!pattern.reads_keys()) map.norm(ours + "key_norm", theirs + "k_norm", head_dim);
+  map.linear(ours + "output", theirs + "o_proj", config.hidden_size, queries,
+             config.attention_output_bias);
 }
 
 bool is_unread_key(const DecoderConfig& config, const std::string& tensor) {
