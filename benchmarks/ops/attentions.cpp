@@ -15,6 +15,7 @@
 #include "models/ops/attention/attention.h"
 #include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/flash.h"
+#include "models/ops/attention/plain.h"
 
 namespace packtrain {
 namespace {
@@ -179,31 +180,40 @@ void add_divided(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShap
   }
 }
 
-void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
+// A multiplication and an addition for each pair in q k^T, and in its product with v.
+double forward_flops(const Pack& pack, const AttentionShape& shape) {
+  return 4.0 * static_cast<double>(shape.num_heads * shape.head_dim * pack.pairs(shape.pattern));
+}
+
+std::string text_of(const Pack& pack, const AttentionShape& shape) {
+  return fmt::format("{}, {}/{} x {}", pack.name, shape.num_heads, shape.num_kv_heads,
+                     shape.head_dim);
+}
+
+void add_against(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape,
+                 const std::string& reference, const Kernel& kernel) {
   const Kernel ours = {chosen_forward, chosen_backward};
-  // A multiplication and an addition for each pair in q k^T, and in its product with v.
-  const double flops =
-      4.0 * static_cast<double>(shape.num_heads * shape.head_dim * pack.pairs(shape.pattern));
-  const std::string text =
-      fmt::format("{}, {}/{} x {}", pack.name, shape.num_heads, shape.num_kv_heads, shape.head_dim);
   const MakeBatch make = [pack] { return make_batch(pack); };
-  const auto add = [&](const std::string& reference, const Kernel& kernel) {
-    benchmarks.push_back({.name = "attention forward",
-                          .shape = text,
-                          .flops = flops,
-                          .make = forward_call(make, shape, ours),
-                          .reference = reference,
-                          .make_reference = forward_call(make, shape, kernel)});
-    benchmarks.push_back({.name = "attention backward",
-                          .shape = text,
-                          .flops = kBackwardFactor * flops,
-                          .make = backward_call(make, shape, ours),
-                          .reference = reference,
-                          .make_reference = backward_call(make, shape, kernel)});
-  };
-  add_divided(benchmarks, pack, shape, text, flops);
-  add("FlashAttention-2", {flash_forward, flash_backward});
-  add("cuDNN at the pack's sizes", {exact_forward, exact_backward});
+  const std::string name = shape.head_dim > 256 ? "wide attention" : "attention";
+  benchmarks.push_back({.name = name + " forward",
+                        .shape = text_of(pack, shape),
+                        .flops = forward_flops(pack, shape),
+                        .make = forward_call(make, shape, ours),
+                        .reference = reference,
+                        .make_reference = forward_call(make, shape, kernel)});
+  benchmarks.push_back({.name = name + " backward",
+                        .shape = text_of(pack, shape),
+                        .flops = kBackwardFactor * forward_flops(pack, shape),
+                        .make = backward_call(make, shape, ours),
+                        .reference = reference,
+                        .make_reference = backward_call(make, shape, kernel)});
+}
+
+void add_pack(OpBenchmarks& benchmarks, const Pack& pack, const AttentionShape& shape) {
+  add_divided(benchmarks, pack, shape, text_of(pack, shape), forward_flops(pack, shape));
+  add_against(benchmarks, pack, shape, "FlashAttention-2", {flash_forward, flash_backward});
+  add_against(benchmarks, pack, shape, "cuDNN at the pack's sizes",
+              {exact_forward, exact_backward});
 }
 
 // `speed` is that of the copies' time: how much faster a layer's attention is on the same examples.
@@ -266,6 +276,10 @@ void add_attentions(OpBenchmarks& benchmarks) {
     add_pack(benchmarks, pack, {.num_heads = 32, .num_kv_heads = 8, .head_dim = 64});
   }
   add_pack(benchmarks, brief, {.num_heads = 14, .num_kv_heads = 2, .head_dim = 64});
+  for (const Pack& pack : {equal_lengths(kTokens, 1), equal_lengths(2048, 8), flan}) {
+    add_against(benchmarks, pack, {.num_heads = 8, .num_kv_heads = 1, .head_dim = 512},
+                "the plain formula", {plain_forward, plain_backward});
+  }
   const Groups pairs = {"21 x (512 + 2 x 128)", 512, std::vector<Lengths>(21, {128, 128})};
   const Groups rollouts = drawn_groups("3 x (512 + 8 rollouts)", 512, 3, 8);
   for (const Groups& groups : {pairs, rollouts}) {

@@ -12,7 +12,7 @@ def random_ids(shape, vocab):
 
 def packed(lengths, vocab, device, completion_only=False, num_bounds=None, longest=None):
     """Documents one after another. `num_bounds`: the length of cu_seqlens, padded with empty documents.
-    `longest`: the longest document as passed to attention."""
+    `longest`: the longest document as passed to attention. seq_idx is for convolutions and Mamba-2."""
     ids = random_ids((1, sum(lengths)), vocab)
     positions = torch.cat([torch.arange(length) for length in lengths])[None]
     labels = ids.clone()
@@ -25,9 +25,11 @@ def packed(lengths, vocab, device, completion_only=False, num_bounds=None, longe
         bounds = torch.cat([bounds, bounds[-1:].expand(num_bounds - len(bounds))])
     bounds = bounds.to(device, torch.int32)
     longest = longest or max(lengths)
+    documents = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))[None]
     return dict(input_ids=ids.to(device), labels=labels.to(device),
-                position_ids=positions.to(device), cu_seq_lens_q=bounds, cu_seq_lens_k=bounds,
-                max_length_q=longest, max_length_k=longest)
+                position_ids=positions.to(device), seq_idx=documents.to(device, torch.int32),
+                cu_seq_lens_q=bounds, cu_seq_lens_k=bounds, max_length_q=longest,
+                max_length_k=longest)
 
 
 def padded(lengths, vocab, device):

@@ -8,6 +8,10 @@ from transformers import (CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, Attention
                           AutoModelForCausalLM)
 
 
+CAUSAL = 1  # the mask type of _efficient_attention_forward
+WIDEST_OF_FLASH = 256
+
+
 class VarlenFlash(torch.autograd.Function):
     """FlashAttention-2 over cu_seqlens without the overhead of a registered operator."""
 
@@ -38,6 +42,16 @@ def flash_op(query, key, value, bounds, longest, scale, window):
 
 
 @torch.compiler.disable
+def efficient_op(query, key, value, bounds, longest, scale):
+    """Memory-efficient attention, for heads that FlashAttention does not support."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = (x.repeat_interleave(groups, 1)[None] for x in (key, value))
+    return torch.ops.aten._efficient_attention_forward(
+        query[None], key, value, None, bounds, bounds, longest, longest, 0.0, CAUSAL, True,
+        scale=scale)[0][0]
+
+
+@torch.compiler.disable
 def by_document(query, key, value, bounds, longest, scale, window):
     """Attention of one document after another, for the CPU."""
     pieces = []
@@ -64,8 +78,14 @@ def register_attention(device, compiled):
     def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0,
                   cu_seq_lens_q=None, max_length_q=None, sliding_window=None, **_):
         rows = [x.transpose(1, 2).reshape(-1, x.shape[1], x.shape[3]) for x in (query, key, value)]
-        out = attend(*rows, cu_seq_lens_q, max_length_q, scaling, sliding_window)
-        return out[None], None
+        width = rows[2].shape[-1]
+        if width < rows[0].shape[-1]:  # latent attention: kernels have one width
+            rows[2] = torch.nn.functional.pad(rows[2], (0, rows[0].shape[-1] - width))
+        if device != "cpu" and rows[0].shape[-1] > WIDEST_OF_FLASH and not sliding_window:
+            out = efficient_op(*rows, cu_seq_lens_q, max_length_q, scaling)
+        else:
+            out = attend(*rows, cu_seq_lens_q, max_length_q, scaling, sliding_window)
+        return out[None, ..., :width], None
 
     AttentionInterface.register("packed", attention)
     AttentionInterface.register("full_rows", full_rows)
@@ -104,7 +124,8 @@ def attention_kinds(config, wanted):
     if getattr(config, "attn_logit_softcapping", None) or config.model_type == "gpt_oss":
         kind = "eager" if wanted == "eager" else "flex_attention"
         return {"packed": kind, "padded": kind}
-    takes_ours = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_attention_backend
+    model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    takes_ours = model._supports_attention_backend or model._supports_flash_attn
     return {"packed": "packed" if takes_ours else "sdpa", "padded": "sdpa"}
 
 

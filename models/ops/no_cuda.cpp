@@ -3,6 +3,8 @@
 #include "models/ops/attention/cudnn/attention.h"
 #include "models/ops/attention/expanded_keys.h"
 #include "models/ops/attention/short/attention.h"
+#include "models/ops/attention/wide/attention.h"
+#include "models/ops/attention/wide/launch.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/dropout/dropout.h"
 #include "models/ops/embedding/embedding.h"
@@ -100,6 +102,22 @@ HeadGradients divided_backward(std::int64_t, const at::Tensor&, const at::Tensor
 std::int64_t cudnn_workspace_bytes(const AttentionBucket&, const AttentionShape&, bool,
                                    at::Device) {
   throw_cuda_not_built("attention");
+}
+
+int wide_shared_bytes() {
+  return kWideSharedBytes;
+}
+
+AttentionOutput wide_forward(AttentionBackend /*backend*/, const at::Tensor& /*qkv*/,
+                             const AttentionShape& /*shape*/, DeviceBatch& /*batch*/) {
+  throw_cuda_not_built("wide_forward");
+}
+
+HeadGradients wide_backward(AttentionBackend /*backend*/, const at::Tensor& /*grad_output*/,
+                            const at::Tensor& /*qkv*/, const at::Tensor& /*y*/,
+                            const std::vector<at::Tensor>& /*saved*/,
+                            const AttentionShape& /*shape*/, DeviceBatch& /*batch*/) {
+  throw_cuda_not_built("wide_backward");
 }
 
 int cudnn_capability_major() {

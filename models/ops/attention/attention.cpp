@@ -11,6 +11,7 @@
 #include "models/ops/attention/plain.h"
 #include "models/ops/attention/segments.h"
 #include "models/ops/attention/sinks.h"
+#include "models/ops/attention/wide/attention.h"
 #include "models/ops/gradient.h"
 
 namespace packtrain {
@@ -32,6 +33,9 @@ AttentionOutput forward_of(AttentionBackend backend, const at::Tensor& qkv,
       return flash_forward(qkv, shape, batch);
     case AttentionBackend::kPlain:
       return plain_forward(qkv, shape, batch);
+    case AttentionBackend::kWide:
+    case AttentionBackend::kWideSmall:
+      return wide_forward(backend, qkv, shape, batch);
     default:
       return per_sequence_forward(qkv, shape, batch);
   }
@@ -107,6 +111,9 @@ HeadGradients attention_backward(const at::Tensor& grad_output, const at::Tensor
       return flash_backward(grad_output, qkv, y, saved, shape, batch);
     case AttentionBackend::kPlain:
       return plain_backward(grad_output, qkv, y, saved, shape, batch);
+    case AttentionBackend::kWide:
+    case AttentionBackend::kWideSmall:
+      return wide_backward(backend, grad_output, qkv, y, saved, shape, batch);
     default:
       return per_sequence_backward(grad_output, qkv, y, saved, shape, batch);
   }

@@ -21,6 +21,8 @@
 //    flash      bfloat16 on CUDA, D a multiple of 8 up to 256: libtorch's variable-length
 //               FlashAttention-2 (Dao, arXiv 2307.08691). Deterministic when
 //               at::globalContext().setDeterministicAlgorithms is set.
+//    wide       bfloat16 on CUDA, D = 512: kernels of our own (wide/attention.h). Deterministic.
+//    wide_small the same for GPUs with less shared memory (8.0).
 //    reference  all other cases without window and cap: one sequence after another, parallel over
 //               cores on the CPU, with the memory-efficient kernel on CUDA. For comparison, not for
 //               speed. Deterministic.
@@ -41,7 +43,7 @@
 
 namespace packtrain {
 
-enum class AttentionBackend { kAuto, kCudnn, kFlash, kReference, kPlain };
+enum class AttentionBackend { kAuto, kCudnn, kFlash, kReference, kPlain, kWide, kWideSmall };
 
 struct AttentionShape {
   std::int64_t num_heads = 0;

@@ -95,6 +95,11 @@ AttentionBytes attention_backward_bytes(const AttentionShape& shape, const Atten
       return cudnn_bytes(shape, load, query, keys);
     case AttentionBackend::kFlash:
       return flash_bytes(shape, load, query, keys, element);
+    case AttentionBackend::kWide:
+    case AttentionBackend::kWideSmall:
+      // Sums of dO O. With prefixes also copies of keys, and their gradients.
+      return {query + keys.of_rows,
+              load.num_tokens * shape.num_heads * kFloatBytes + 2 * keys.of_copies};
     case AttentionBackend::kPlain:
       return {query + keys.of_rows, plain_bytes(shape, load, device != at::kCPU)};
     default:

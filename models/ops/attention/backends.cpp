@@ -6,6 +6,8 @@
 
 #include "framework/core/error.h"
 #include "models/ops/attention/cudnn/attention.h"
+#include "models/ops/attention/wide/attention.h"
+#include "models/ops/attention/wide/launch.h"
 
 namespace packtrain {
 namespace {
@@ -18,6 +20,11 @@ bool flash_serves(const AttentionShape& shape) {
 
 bool cudnn_serves(const AttentionShape& shape) {
   return cudnn_trains(shape.head_dim, cudnn_capability_major());
+}
+
+bool wide_serves(const AttentionShape& shape, int shared_bytes) {
+  return shape.soft_cap == 0 && shape.head_dim == kWideHeadDim &&
+         wide_shared_bytes() >= shared_bytes;
 }
 
 [[noreturn]] void reject_shape(const AttentionShape& shape, const std::string& wanted) {
@@ -39,7 +46,11 @@ AttentionBackend fastest(const AttentionShape& shape) {
     return deterministic || !cudnn_serves(shape) ? AttentionBackend::kPlain
                                                  : AttentionBackend::kCudnn;
   }
-  // No fused kernel has such wide heads.
+  if (wide_serves(shape, kSmallWideSharedBytes)) {
+    return wide_serves(shape, kWideSharedBytes) ? AttentionBackend::kWide
+                                                : AttentionBackend::kWideSmall;
+  }
+  // No fused kernel has other such wide heads.
   if (shape.head_dim > kMaxHeadDim && shape.head_dim % 8 == 0) return AttentionBackend::kPlain;
   if (!flash_serves(shape)) {
     reject_shape(shape, "a head_dim that is a multiple of 8 in bfloat16 on CUDA");
@@ -58,7 +69,8 @@ bool cudnn_trains(std::int64_t head_dim, int capability_major) {
 }
 
 const char* attention_backend_name(AttentionBackend backend) {
-  constexpr const char* kNames[] = {"auto", "cudnn", "flash", "reference", "plain"};
+  constexpr const char* kNames[] = {"auto",  "cudnn", "flash",     "reference",
+                                    "plain", "wide",  "wide_small"};
   return kNames[static_cast<int>(backend)];
 }
 
@@ -89,6 +101,15 @@ AttentionBackend choose_attention_backend(const AttentionShape& shape, at::Devic
             "bfloat16 on CUDA, no soft-cap and a head_dim that is a multiple of 8 up to 256");
       }
       return AttentionBackend::kFlash;
+    case AttentionBackend::kWide:
+    case AttentionBackend::kWideSmall:
+      if (!fused ||
+          !wide_serves(shape, shape.backend == AttentionBackend::kWide ? kWideSharedBytes
+                                                                       : kSmallWideSharedBytes)) {
+        reject_shape(shape,
+                     "bfloat16 on CUDA of 8.0, 9.0 or 10.0, no soft-cap and a head_dim of 512");
+      }
+      return shape.backend;
     case AttentionBackend::kReference:
       if (!is_plainly_causal(shape)) reject_shape(shape, "neither window nor soft-cap");
       if (!reference_serves) reject_shape(shape, "segments without prefixes on CUDA");

@@ -2,9 +2,9 @@
 // every shape that it supports. FlashAttention-2 has the other multiples of 8, and heads above 128
 // before Hopper. It also has runs that must be bit-equal, because cuDNN's deterministic backward
 // keeps a score matrix of batch x heads x length^2 x 2 bytes. The plain formula has soft caps that
-// cuDNN does not support, because libtorch's FlashAttention-2 has none. It also has heads of more
-// than 256 elements, which no fused kernel has. Measured on an H200 (cuDNN
-// 9.19, libtorch 2.11), 16/4 heads, 16,384 tokens, us forward + backward:
+// cuDNN does not support, because libtorch's FlashAttention-2 has none. Heads of 512 elements have
+// kernels of our own, and other heads of more than 256 the plain formula. Measured on an H200
+// (cuDNN 9.19, libtorch 2.11), 16/4 heads, 16,384 tokens, us forward + backward:
 //    head_dim                     32    64    80    96   112   128   160   192   256
 //    43 documents     cudnn      494   545   787   804   826   846  1629  1649  1696
 //                     flash      610   825  1099  1033  1311  1270  1892  1809  2335

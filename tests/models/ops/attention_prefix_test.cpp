@@ -111,6 +111,17 @@ TEST_P(PrefixAttention, MatchesItsFormulaForEveryHeadSize) {
   }
 }
 
+TEST_P(PrefixAttention, MatchesItsFormulaForHeadsOf512) {
+  const OperatorCase& on = GetParam();
+  for (const AttentionBackend backend : wide_backends_on(on)) {
+    for (const std::int64_t window : {0, 5, 64}) {
+      for (const Parts& parts : {group(0, 64, {3, 80, 1, 64}), mixture(), turns()}) {
+        expect_formula(on, {4, 2, 512, 0, {window}, backend}, parts);
+      }
+    }
+  }
+}
+
 // Windows shorter than the prefix, as long as it, and longer than all keys.
 TEST_P(PrefixAttention, MatchesItsFormulaWithWindowsAndScales) {
   const OperatorCase& on = GetParam();

@@ -16,6 +16,9 @@
 #include <functional>
 #include <limits>
 
+#include "models/ops/attention/wide/attention.h"
+#include "models/ops/attention/wide/launch.h"
+
 namespace packtrain {
 namespace {
 
@@ -200,6 +203,15 @@ std::vector<AttentionBackend> backends_on(const OperatorCase& on) {
             AttentionBackend::kPlain};
   }
   return {AttentionBackend::kReference, AttentionBackend::kPlain};
+}
+
+std::vector<AttentionBackend> wide_backends_on(const OperatorCase& on) {
+  if (!on.device.is_cuda() || on.dtype != at::kBFloat16) return {AttentionBackend::kPlain};
+  std::vector<AttentionBackend> backends = {AttentionBackend::kPlain};
+  if (wide_shared_bytes() >= kWideSharedBytes) backends.push_back(AttentionBackend::kWide);
+  if (wide_shared_bytes() >= kSmallWideSharedBytes)
+    backends.push_back(AttentionBackend::kWideSmall);
+  return backends;
 }
 
 std::vector<AttentionBackend> window_backends_on(const OperatorCase& on) {

@@ -32,6 +32,9 @@ DeviceBatch segment_batch(const std::vector<SegmentPart>& parts, const at::Devic
 std::vector<AttentionBackend> backends_on(const OperatorCase& on);
 std::vector<AttentionBackend> window_backends_on(const OperatorCase& on);
 
+// Those for heads of 512 elements.
+std::vector<AttentionBackend> wide_backends_on(const OperatorCase& on);
+
 // In float64 on the tensors' device.
 AttentionResult attention_formula(const at::Tensor& qkv, const at::Tensor& grad_output,
                                   const AttentionShape& shape,

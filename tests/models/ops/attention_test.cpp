@@ -1,4 +1,5 @@
 // Packed attention against masked attention in float64.
+#include <ATen/ops/equal.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,6 +55,39 @@ TEST_P(Attention, MatchesItsFormulaForEveryHeadSize) {
       expect_formula(on, {4, 2, head_dim, 0, {}, backend}, {130, 40, 7});
     }
   }
+}
+
+TEST_P(Attention, MatchesItsFormulaForHeadsOf512) {
+  const OperatorCase& on = GetParam();
+  for (const AttentionBackend backend : wide_backends_on(on)) {
+    for (const std::int64_t num_kv_heads : {4, 1}) {
+      expect_formula(on, {4, num_kv_heads, 512, 0, {}, backend}, kUneven);
+      expect_formula(on, {4, num_kv_heads, 512, 1.0 / 64, {}, backend},
+                     {64, 1, 65, 31, 300, 32, 33});
+    }
+    for (const std::int64_t window : {1, 5, 64, 100, 5000}) {
+      expect_formula(on, {2, 1, 512, 0, {window}, backend}, kUneven);
+    }
+    const Parameter sinks = random_parameter(on, {4}, "sinks");
+    expect_formula(on, {4, 2, 512, 0, {}, backend}, {130, 40, 1}, &sinks);
+    expect_formula(on, {2, 1, 512, 0, {}, backend}, Lengths(300, 1));
+    expect_formula(on, {2, 1, 512, 0, {}, backend}, {1});
+  }
+}
+
+TEST_P(Attention, WithHeadsOf512IsBitEqualFromRunToRun) {
+  const OperatorCase& on = GetParam();
+  if (on.device.is_cuda() && on.dtype == at::kFloat) return;  // libtorch's kernels, which are not
+  const AttentionShape shape = {4, 1, 512};
+  DeviceBatch batch = random_batch({200, 1, 90}, 50, on.device);
+  const at::Tensor qkv = random_tensor(on, {291, 6, 512}, "qkv");
+  const at::Tensor grad = random_tensor(on, {291, 4 * 512}, "grad");
+  const AttentionResult first = run_attention(on, qkv, grad, shape, batch);
+  const AttentionResult second = run_attention(on, qkv, grad, shape, batch);
+  EXPECT_TRUE(at::equal(first.y, second.y));
+  EXPECT_TRUE(at::equal(first.query, second.query));
+  EXPECT_TRUE(at::equal(first.key, second.key));
+  EXPECT_TRUE(at::equal(first.value, second.value));
 }
 
 TEST_P(Attention, MatchesItsFormulaWithWindowsAndScales) {
@@ -198,6 +232,8 @@ TEST_P(Attention, RefusesWhatNoKernelServes) {
     EXPECT_THROW(choose(12, AttentionBackend::kAuto), Error);
     EXPECT_EQ(choose(264, AttentionBackend::kAuto), AttentionBackend::kPlain);
     EXPECT_THROW(choose(264, AttentionBackend::kFlash), Error);
+    EXPECT_NE(choose(512, AttentionBackend::kAuto), AttentionBackend::kFlash);
+    EXPECT_THROW(choose(264, AttentionBackend::kWide), Error);
     EXPECT_THROW(choose(72, AttentionBackend::kCudnn), Error);
     EXPECT_EQ(choose(72, AttentionBackend::kAuto), AttentionBackend::kFlash);
     EXPECT_EQ(choose(12, AttentionBackend::kReference), AttentionBackend::kReference);
@@ -206,6 +242,7 @@ TEST_P(Attention, RefusesWhatNoKernelServes) {
     EXPECT_EQ(choose(12, AttentionBackend::kAuto), AttentionBackend::kReference);
     EXPECT_THROW(choose(64, AttentionBackend::kCudnn), Error);
     EXPECT_THROW(choose(64, AttentionBackend::kFlash), Error);
+    EXPECT_THROW(choose(512, AttentionBackend::kWide), Error);
   }
 }
 

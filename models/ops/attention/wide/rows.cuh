@@ -1,0 +1,179 @@
+// Rows of one sequence in shared memory, and their products, for heads of 512 elements.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "models/ops/attention/wide/launch.h"
+#include "models/ops/cuda/async_copy.cuh"
+#include "models/ops/cuda/matrix_fragments.cuh"
+#include "models/ops/cuda/power_of_2.cuh"
+#include "models/ops/cuda/vector.cuh"
+
+namespace packtrain::device {
+
+constexpr int kWideWarps = 8;
+constexpr int kWideThreads = 32 * kWideWarps;
+
+using WideElement = __nv_bfloat16;
+using WideRows = MatrixTile<kWideHeadDim>;
+
+// Rows [first, first + count) of a tensor, and one head of them.
+struct WideSource {
+  const WideElement* data = nullptr;  // the head's elements of row `first`
+  std::int64_t stride = 0;
+  int count = 0;
+};
+
+__device__ inline WideSource wide_source(const void* tensor, int first_row, std::int64_t stride,
+                                         int head, int count) {
+  return {static_cast<const WideElement*>(tensor) + first_row * stride + head * kWideHeadDim,
+          stride, count};
+}
+
+// The part of a sequence that a block of threads has: `tile` of its queries or of its keys.
+struct WideTile {
+  int first_query = 0;  // row of the batch
+  int num_queries = 0;
+  int first_key = 0;
+  int num_keys = 0;
+  int tile = 0;
+
+  // Query i of the sequence is key i + before().
+  __device__ int before() const { return num_keys - num_queries; }
+};
+
+// Tile number `block` when each sequence has as many as its rows need, or one more. A tile may thus
+// be empty. Sequence s has the tiles from bounds[s] / rows + s on.
+__device__ inline WideTile find_tile(const WideAttentionArguments& a, const std::int32_t* bounds,
+                                     int rows, int block) {
+  int low = 0;
+  int high = a.num_sequences;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (bounds[middle] / rows + middle <= block) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  WideTile found;
+  found.first_query = a.cu_queries[low];
+  found.num_queries = a.cu_queries[low + 1] - found.first_query;
+  found.first_key = a.cu_keys[low];
+  found.num_keys = a.cu_keys[low + 1] - found.first_key;
+  found.tile = block - (bounds[low] / rows + low);
+  return found;
+}
+// An upper bound of the tiles of all sequences.
+inline unsigned num_wide_tiles(std::int64_t num_rows, int num_sequences, int rows) {
+  return static_cast<unsigned>(num_rows / rows + num_sequences);
+}
+
+__device__ inline int wide_warp() {
+  return static_cast<int>(threadIdx.x) / 32;
+}
+__device__ inline int wide_lane() {
+  return static_cast<int>(threadIdx.x) % 32;
+}
+
+// True where the query `distance` keys after a key sees it.
+__device__ inline bool sees_key(const WideAttentionArguments& a, int distance) {
+  return distance >= 0 && (a.window == 0 || distance < a.window);
+}
+// The weight of a key from its score, before the scale. `statistic`: the logsumexp over log(2).
+__device__ inline float wide_weight(const WideAttentionArguments& a, float score, int distance,
+                                    float statistic) {
+  return sees_key(a, distance) ? power_of_2(score * a.scale * kLog2E - statistic) : 0;
+}
+
+// Starts copies of `kRows` rows from row `begin` on. Rows after the last are zeros.
+template <int kRows>
+__device__ void load_wide_rows(const WideSource& from, int begin, unsigned char* to) {
+  const WideElement* rows = from.data + begin * from.stride;
+#pragma unroll 4
+  for (int i = 0; i < kRows * WideRows::kChunks / kWideThreads; ++i) {
+    const int at = static_cast<int>(threadIdx.x) + i * kWideThreads;
+    const int row = at / WideRows::kChunks;
+    const int chunk = at % WideRows::kChunks;
+    const bool present = begin + row < from.count;
+    cp_async(present ? rows + row * from.stride + chunk * 8 : from.data,
+             to + WideRows::place(row, chunk), present);
+  }
+}
+
+// sums (16 kLeft x 16 kRight) += rows of `left` times rows of `right`, over the 512 elements.
+template <int kLeft, int kRight>
+__device__ void multiply_wide_rows(std::uint32_t left, int left_row, std::uint32_t right,
+                                   int right_row, float (&sums)[kLeft][2 * kRight][4]) {
+  // Few sums would wait for one another: odd steps have their own.
+  float odd[kLeft][2 * kRight][4] = {};
+#pragma unroll 4
+  for (int k = 0; k < kWideHeadDim / 16; ++k) {
+    std::uint32_t a[kLeft][4];
+#pragma unroll
+    for (int i = 0; i < kLeft; ++i) {
+      load_matrices(WideRows::left(left, left_row + 16 * i, 2 * k), a[i]);
+    }
+#pragma unroll
+    for (int n = 0; n < kRight; ++n) {
+      std::uint32_t b[4];
+      load_matrices(WideRows::right(right, right_row + 16 * n, 2 * k), b);
+#pragma unroll
+      for (int i = 0; i < kLeft; ++i) {
+        mma_16x8(k % 2 == 0 ? sums[i][2 * n] : odd[i][2 * n], a[i], {b[0], b[1]});
+        mma_16x8(k % 2 == 0 ? sums[i][2 * n + 1] : odd[i][2 * n + 1], a[i], {b[2], b[3]});
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kLeft; ++i) {
+#pragma unroll
+    for (int n = 0; n < 2 * kRight; ++n) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) sums[i][n][r] += odd[i][n][r];
+    }
+  }
+}
+
+// sums (32 x 8 kTiles) += `weights` (32 rows from `row` on, 16 columns from 8 chunk on) times 16
+// rows of `rows`, of which it takes columns from 8 column_chunk on.
+template <typename Weights, int kTiles>
+__device__ void add_wide_rows(std::uint32_t weights, int row, int chunk, std::uint32_t rows,
+                              int first_row, int column_chunk, float (&sums)[2][kTiles][4]) {
+  static_assert(kTiles % 2 == 0, "columns are read by 16");
+  std::uint32_t a[2][4];
+  load_matrices(Weights::left(weights, row, chunk), a[0]);
+  load_matrices(Weights::left(weights, row + 16, chunk), a[1]);
+#pragma unroll
+  for (int n = 0; n < kTiles / 2; ++n) {
+    std::uint32_t b[4];
+    load_transposed(WideRows::transposed_right(rows, first_row, column_chunk + 2 * n), b);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      mma_16x8(sums[i][2 * n], a[i], {b[0], b[1]});
+      mma_16x8(sums[i][2 * n + 1], a[i], {b[2], b[3]});
+    }
+  }
+}
+
+// Writes factor[half] times 16 rows of sums, of which `present` are there. factor is that of this
+// lane's row lane / 4 + 8 half.
+template <int kTiles>
+__device__ void write_wide_rows(const float (&sums)[kTiles][4], const float (&factor)[2],
+                                WideElement* to, std::int64_t stride, int present) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = wide_lane() / 4 + 8 * half;
+    if (row >= present) continue;
+    WideElement* columns = to + row * stride + wide_lane() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      *reinterpret_cast<std::uint32_t*>(columns + 8 * n) =
+          bfloat16_pair(factor[half] * sums[n][2 * half], factor[half] * sums[n][2 * half + 1]);
+    }
+  }
+}
+
+}  // namespace packtrain::device
