@@ -1,12 +1,15 @@
-// Mamba-2's state space model and LFM2's short convolution over packed documents. Sizes are those
-// of Granite-4.0-H-Micro and of LFM2-1.2B.
+// Mamba-2's state space model, its gated norm and LFM2's short convolution, over packed documents.
+// Sizes are those of Granite-4.0-H-Micro and of LFM2-1.2B.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/softplus.h>
+#include <fmt/format.h>
 
+#include <string>
 #include <vector>
 
 #include "benchmarks/ops/documents.h"
 #include "benchmarks/ops/op_benchmark.h"
+#include "models/ops/gated_norm/product_norm.h"
 #include "models/ops/mamba2/ssd.h"
 #include "models/ops/short_conv/short_conv.h"
 
@@ -97,6 +100,31 @@ void add_short_conv(OpBenchmarks& benchmarks, const Documents& documents) {
        }});
 }
 
+// The norm of Mamba-2's gated output, with the gate in rows of the whole projection.
+void add_product_norm(OpBenchmarks& benchmarks, std::int64_t tokens, std::int64_t width,
+                      std::int64_t parts) {
+  const auto rows = [tokens](std::int64_t columns) {
+    return random_numbers({tokens, columns}, at::kBFloat16);
+  };
+  const double bytes = 2.0 * static_cast<double>(tokens * width);
+  const std::string shape = fmt::format("{} x {}, {} parts", tokens, width, parts);
+  benchmarks.push_back(
+      {.name = "norm of a gated product forward", .shape = shape, .bytes = 3 * bytes, .make = [=] {
+         return keeping_output(
+             [=, x = rows(width), z = rows(2 * width), weight = random_weight({width})] {
+               return product_norm_forward(x, z.narrow(1, 0, width), weight, {1e-5, parts});
+             });
+       }});
+  benchmarks.push_back(
+      {.name = "norm of a gated product backward", .shape = shape, .bytes = 5 * bytes, .make = [=] {
+         return keeping_output([=, x = rows(width), z = rows(2 * width), grad = rows(width),
+                                grad_z = rows(2 * width), weight = random_weight({width})] {
+           return product_norm_backward(grad, x, z.narrow(1, 0, width), weight, {1e-5, parts},
+                                        grad_z.narrow(1, 0, width));
+         });
+       }});
+}
+
 }  // namespace
 
 void add_state_space_models(OpBenchmarks& benchmarks) {
@@ -106,6 +134,8 @@ void add_state_space_models(OpBenchmarks& benchmarks) {
                                       {"one document of 8192 tokens", {0, kTokens}}};
   for (const Documents& documents : all) add_state_space_model(benchmarks, documents);
   for (const Documents& documents : all) add_short_conv(benchmarks, documents);
+  add_product_norm(benchmarks, 2 * kTokens, 4096, 1);
+  add_product_norm(benchmarks, 2 * kTokens, 8192, 8);
 }
 
 }  // namespace packtrain

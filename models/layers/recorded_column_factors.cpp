@@ -6,18 +6,6 @@
 #include "models/block/operator_context.h"
 
 namespace packtrain {
-namespace {
-
-void multiply_columns_(const at::Tensor& rows, const std::vector<ColumnFactor>& factors) {
-  std::int64_t begin = 0;
-  for (const auto& [width, factor] : factors) {
-    if (factor != 1) rows.narrow(1, begin, width).mul_(factor);
-    begin += width;
-  }
-}
-
-}  // namespace
-
 Value multiply_columns(OperatorTape& tape, const std::string& name, Value x,
                        const std::vector<ColumnFactor>& factors) {
   if (std::ranges::all_of(factors, [](const ColumnFactor& one) { return one.factor == 1; })) {

@@ -1,19 +1,13 @@
 // Constant factors of columns, recorded on the block's tape (recorded_operators.h).
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "models/block/operator_tape.h"
+#include "models/ops/column_factors/column_factors.h"
 
 namespace packtrain {
-
-// A factor of `width` neighbouring columns.
-struct ColumnFactor {
-  std::int64_t width = 0;
-  double factor = 1;
-};
 
 // Multiplies the columns of x [T, W] by factors. Their widths add up to W. The product takes the
 // memory of x, so that no other operator may read x.

@@ -2,9 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -121,8 +118,8 @@ class Mamba2 {
                                       run.parameter(self.parameters_.norm), self.norm_options()));
     };
     step.backward = [=, self = *this](OperatorContext& run) { self.norm_backward(run, y); };
-    step.memory = [self = *this](const MicroBatchShape& /*size*/, const RecomputePolicy& policy) {
-      return self.norm_memory(policy);
+    step.memory = [self = *this](const MicroBatchShape& size, const RecomputePolicy& policy) {
+      return self.norm_memory(size.on_gpu, policy);
     };
     tape.record(std::move(step));
     return y;
@@ -136,12 +133,12 @@ class Mamba2 {
     step.outputs = {y};
     step.needs = {output_, projection_};
     step.forward = [=, self = *this](OperatorContext& run) {
-      const at::Tensor gate = at::silu(self.gate(run.get(self.projection_)));
-      run.set(y, at::mul(run.get(self.output_), gate));
+      run.set(y,
+              gated_product_forward(run.get(self.output_), self.gate(run.get(self.projection_))));
     };
     step.backward = [=, self = *this](OperatorContext& run) { self.gate_backward(run, y); };
-    step.memory = [self = *this](const MicroBatchShape& /*size*/, const RecomputePolicy&) {
-      return self.gate_memory();
+    step.memory = [self = *this](const MicroBatchShape& size, const RecomputePolicy&) {
+      return self.gate_memory(size.on_gpu);
     };
     tape.record(std::move(step));
     return y;
@@ -216,8 +213,7 @@ class Mamba2 {
     const at::Tensor mixed = run.get(output_);
     const at::Tensor rows = run.get(projection_);
     const at::Tensor whole = at::empty_like(rows);
-    gate(whole).copy_(at::silu_backward(at::mul(grad, mixed), gate(rows)));
-    run.set_gradient(output_, at::mul(grad, at::silu(gate(rows))));
+    run.set_gradient(output_, gated_product_backward(grad, mixed, gate(rows), gate(whole)));
     run.set_gradient(projection_, whole);
   }
 
@@ -253,26 +249,28 @@ class Mamba2 {
            config_.num_heads;
   }
 
-  // Numbers of float32 that the norm's backward has of each element.
-  BackwardMemory norm_memory(const RecomputePolicy& policy) const {
-    constexpr std::int64_t kNumbers = 9;
+  // Numbers of float32 that the norm's backward has of each element. A kernel has none.
+  BackwardMemory norm_memory(bool on_gpu, const RecomputePolicy& policy) const {
+    const std::int64_t numbers = on_gpu ? 0 : 9;
     const ValueShape output = {whole_.num_rows, config_.width(), whole_.dtype};
     const std::int64_t wide = static_cast<std::int64_t>(sizeof(float)) * output.numel();
     const bool again = !policy.keeps(ValueKind::kNormOutput);
     return {"gated norm backward",
             {{"gradients of the gated norm", 2 * output.bytes()},
              {"gradient of the state space model's projection", whole_.bytes()},
-             {"gated norm's products", kNumbers * wide, true},
+             {"gated norm's products", numbers * wide, true},
              {"gated norm again", again ? output.bytes() : 0}}};
   }
 
-  BackwardMemory gate_memory() const {
-    constexpr std::int64_t kProducts = 2;  // of the gradient, and its product with silu's slope
+  BackwardMemory gate_memory(bool on_gpu) const {
+    const std::int64_t numbers = on_gpu ? 0 : 4;  // float32, of libtorch's operators
+    const std::int64_t wide =
+        static_cast<std::int64_t>(sizeof(float)) * whole_.num_rows * config_.width();
     const std::int64_t bytes = ValueShape{whole_.num_rows, config_.width(), whole_.dtype}.bytes();
     return {"gate backward",
             {{"gradients of the gated output", 2 * bytes},
              {"gradient of the state space model's projection", whole_.bytes()},
-             {"gate's products", kProducts * bytes, true}}};
+             {"gate's products", numbers * wide, true}}};
   }
 
   std::string name_;

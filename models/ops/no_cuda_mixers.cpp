@@ -1,11 +1,13 @@
 // Replaces the CUDA operators of gated mixers, and xIELU, in a build without CUDA.
 #include "models/block/operator_tape.h"
+#include "models/ops/column_factors/column_factors.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/delta_gates/delta_gates.h"
 #include "models/ops/delta_rule/causal_conv.h"
 #include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/delta_rule/delta_rule_bytes.h"
 #include "models/ops/gated_norm/gated_norm.h"
+#include "models/ops/gated_norm/product_norm.h"
 #include "models/ops/latent_heads/latent_heads.h"
 #include "models/ops/mamba2/ssd.h"
 #include "models/ops/output_gate/output_gate.h"
@@ -62,6 +64,34 @@ at::Tensor gated_norm_backward_cuda(const at::Tensor& /*grad_output*/,
                                     const at::Tensor& /*grad_z*/,
                                     const at::Tensor& /*recomputed_output*/) {
   throw_cuda_not_built("gated_norm_backward");
+}
+
+void multiply_columns_cuda_(const at::Tensor& /*rows*/,
+                            const std::vector<ColumnFactor>& /*factors*/) {
+  throw_cuda_not_built("multiply_columns");
+}
+
+at::Tensor gated_product_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/) {
+  throw_cuda_not_built("gated_product_forward");
+}
+
+at::Tensor gated_product_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                                       const at::Tensor& /*z*/, const at::Tensor& /*grad_z*/) {
+  throw_cuda_not_built("gated_product_backward");
+}
+
+at::Tensor product_norm_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/,
+                                     const Parameter& /*weight*/,
+                                     const ProductNormOptions& /*options*/) {
+  throw_cuda_not_built("product_norm_forward");
+}
+
+at::Tensor product_norm_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                                      const at::Tensor& /*z*/, const Parameter& /*weight*/,
+                                      const ProductNormOptions& /*options*/,
+                                      const at::Tensor& /*grad_z*/,
+                                      const at::Tensor& /*recomputed_output*/) {
+  throw_cuda_not_built("product_norm_backward");
 }
 
 at::Tensor ssd_forward_cuda(const SsdInputs& /*inputs*/, const at::Tensor& /*skip*/,

@@ -6,6 +6,7 @@
 #include <ATen/ops/rsub.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
 #include <ATen/ops/sum.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +16,13 @@
 
 namespace packtrain {
 namespace {
+
+void check_gated_product(const at::Tensor& x, const at::Tensor& z) {
+  if (x.dim() == 2 && x.sizes() == z.sizes() && x.scalar_type() == z.scalar_type()) return;
+  throw Error(ErrorCategory::kInternal,
+              fmt::format("gated product: got x [{}] and z [{}], wanted both [T, W]",
+                          fmt::join(x.sizes(), ", "), fmt::join(z.sizes(), ", ")));
+}
 
 void check_product_norm(const at::Tensor& x, const at::Tensor& z, const Parameter& weight,
                         const ProductNormOptions& options) {
@@ -52,6 +60,7 @@ at::Tensor normalized_product(const at::Tensor& product, const ProductNormOption
 at::Tensor product_norm_forward(const at::Tensor& x, const at::Tensor& z, const Parameter& weight,
                                 const ProductNormOptions& options) {
   check_product_norm(x, z, weight, options);
+  if (x.is_cuda()) return product_norm_forward_cuda(x, z, weight, options);
   const at::Tensor product = at::silu(z.to(at::kFloat)).mul_(x);
   const at::Tensor normalized = normalized_product(product, options);
   return at::mul(normalized.view(x.sizes()), weight.value).to(x.scalar_type());
@@ -62,6 +71,10 @@ at::Tensor product_norm_backward(const at::Tensor& grad_output, const at::Tensor
                                  const ProductNormOptions& options, const at::Tensor& grad_z,
                                  const at::Tensor& recomputed_output) {
   check_product_norm(x, z, weight, options);
+  if (x.is_cuda()) {
+    return product_norm_backward_cuda(grad_output, x, z, weight, options, grad_z,
+                                      recomputed_output);
+  }
   const at::Tensor wide_z = z.to(at::kFloat);
   const at::Tensor s = at::sigmoid(wide_z);
   const at::Tensor gate = at::silu(wide_z);
@@ -79,6 +92,22 @@ at::Tensor product_norm_backward(const at::Tensor& grad_output, const at::Tensor
   const at::Tensor slope = at::rsub(s, 1.0).mul_(wide_z).add_(1.0).mul_(s);
   grad_z.copy_(slope.mul_(grad_product).mul_(x));
   return at::mul(grad_product, gate).to(x.scalar_type());
+}
+
+at::Tensor gated_product_forward(const at::Tensor& x, const at::Tensor& z) {
+  check_gated_product(x, z);
+  if (x.is_cuda()) return gated_product_forward_cuda(x, z);
+  return at::silu(z.to(at::kFloat)).mul_(x).to(x.scalar_type());
+}
+
+at::Tensor gated_product_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                                  const at::Tensor& z, const at::Tensor& grad_z) {
+  check_gated_product(x, z);
+  if (x.is_cuda()) return gated_product_backward_cuda(grad_output, x, z, grad_z);
+  const at::Tensor wide_z = z.to(at::kFloat);
+  const at::Tensor grad = grad_output.to(at::kFloat);
+  grad_z.copy_(at::silu_backward(at::mul(grad, x), wide_z));
+  return at::silu(wide_z).mul_(grad).to(x.scalar_type());
 }
 
 }  // namespace packtrain

@@ -5,8 +5,10 @@
 //    dx = du z s(z);   dz = du x s(z) (1 + z (1 - s(z)))
 // Here g is the gradient of y. A row has `parts` equal parts. Each has a norm of its own. Rows x,
 // y and z [T, W] are float32 or bfloat16, and rows of z may have gaps. The weight w [W] has the
-// same dtype or float32. libtorch's operators compute in float32 on any device, and round once.
-// Deterministic.
+// same dtype or float32. Computes in float32 and rounds once. On CUDA parts have up to 16,384
+// elements. Deterministic: partial sums of dw follow a fixed partition.
+//
+// Elements that must move: forward 3 T W, backward 5 T W. A recomputed output adds T W.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,5 +33,22 @@ at::Tensor product_norm_backward(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& z, const Parameter& weight,
                                  const ProductNormOptions& options, const at::Tensor& grad_z,
                                  const at::Tensor& recomputed_output = {});
+
+// Without a norm: y = u, dx = g z s(z). Writes dz to `grad_z` and returns dx.
+at::Tensor gated_product_forward(const at::Tensor& x, const at::Tensor& z);
+at::Tensor gated_product_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                                  const at::Tensor& z, const at::Tensor& grad_z);
+
+// On CUDA tensors. The functions above call these; no_cuda_mixers.cpp has them in a build without
+// CUDA.
+at::Tensor product_norm_forward_cuda(const at::Tensor& x, const at::Tensor& z,
+                                     const Parameter& weight, const ProductNormOptions& options);
+at::Tensor product_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                      const at::Tensor& z, const Parameter& weight,
+                                      const ProductNormOptions& options, const at::Tensor& grad_z,
+                                      const at::Tensor& recomputed_output);
+at::Tensor gated_product_forward_cuda(const at::Tensor& x, const at::Tensor& z);
+at::Tensor gated_product_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                                       const at::Tensor& z, const at::Tensor& grad_z);
 
 }  // namespace packtrain

@@ -55,6 +55,70 @@ TEST_P(ProductNorm, IsItsFormula) {
   }
 }
 
+// Widths of vectors and of single elements, of one run and of several, with more rows than blocks
+// of threads.
+TEST_P(ProductNorm, IsItsFormulaForEveryWidth) {
+  const OperatorCase& on = GetParam();
+  struct Size {
+    std::int64_t rows, width, parts;
+  };
+  for (const Size& size : {Size{700, 4096, 8},
+                           {3, 4096, 1},
+                           {2, 8192, 1},
+                           {2, 16384, 1},
+                           {5, 1027, 1},
+                           {3, 9001, 1},
+                           {1, 8, 1}}) {
+    const ProductNormOptions options{1e-5, size.parts};
+    const at::Tensor x = random_tensor(on, {size.rows, size.width}, "x");
+    const at::Tensor z = random_tensor(on, {size.rows, size.width}, "z");
+    const at::Tensor grad = random_tensor(on, {size.rows, size.width}, "d y");
+    const Parameter weight = random_parameter(on, {size.width}, "weight");
+    const at::Tensor grad_z = random_tensor(on, {size.rows, size.width}, "poison");
+    poison_free_memory(on);
+    const at::Tensor y = product_norm_forward(x, z, weight, options);
+    const at::Tensor dx = product_norm_backward(grad, x, z, weight, options, grad_z);
+    const std::vector<at::Tensor> leaves = {reference_leaf(x), reference_leaf(z),
+                                            reference_leaf(weight.value)};
+    const at::Tensor want = formula(leaves[0], leaves[1], leaves[2], options);
+    const auto grads = torch::autograd::grad({want}, leaves, {wide_copy(grad)});
+    const std::string of = " of width " + std::to_string(size.width);
+    expect_close(y, want.detach(), on.tolerance, "y" + of);
+    expect_close(dx, grads[0], on.tolerance, "d x" + of);
+    expect_close(grad_z, grads[1], on.tolerance, "d z" + of);
+    expect_close(weight.grad, grads[2], on.tolerance, "d w" + of);
+  }
+}
+
+TEST_P(ProductNorm, WithoutANormIsTheGatedProduct) {
+  const OperatorCase& on = GetParam();
+  for (const std::int64_t width : {12, 1536, 4096}) {
+    const at::Tensor x = random_tensor(on, {700, width}, "x");
+    const at::Tensor rows = random_tensor(on, {700, width + 4}, "rows");
+    const at::Tensor z = rows.narrow(1, 4, width);
+    const at::Tensor grad = random_tensor(on, {700, width}, "d y");
+    const at::Tensor grad_rows = rows.clone();
+    poison_free_memory(on);
+    const at::Tensor y = gated_product_forward(x, z);
+    const at::Tensor dx = gated_product_backward(grad, x, z, grad_rows.narrow(1, 4, width));
+    const std::vector<at::Tensor> leaves = {reference_leaf(x), reference_leaf(z)};
+    const at::Tensor want = leaves[0] * at::silu(leaves[1]);
+    const auto grads = torch::autograd::grad({want}, leaves, {wide_copy(grad)});
+    expect_close(y, want.detach(), on.tolerance, "y");
+    expect_close(dx, grads[0], on.tolerance, "d x");
+    expect_close(grad_rows.narrow(1, 4, width), grads[1], on.tolerance, "d z");
+    EXPECT_TRUE(grad_rows.narrow(1, 0, 4).equal(rows.narrow(1, 0, 4)));
+  }
+}
+
+TEST_P(ProductNorm, WithoutRowsHasAGradientOfZeros) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {0, 12}, "x");
+  const Parameter weight = random_parameter(on, {12}, "weight");
+  product_norm_backward(x, x, x, weight, {1e-5, 1}, x.clone());
+  EXPECT_EQ(weight.grad.abs().max().item<double>(), 0);
+}
+
 TEST_P(ProductNorm, PartsThatDoNotDivideARowAreRefused) {
   const OperatorCase& on = GetParam();
   const at::Tensor x = random_tensor(on, {17, 12}, "x");
