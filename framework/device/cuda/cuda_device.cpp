@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <string>
-#include <utility>
 
 #include "framework/core/error.h"
 #include "framework/device/cuda/architecture.h"
@@ -13,8 +12,8 @@
 #include "framework/device/cuda/cuda_activities.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/peak_tflops.h"
+#include "framework/device/cuda/pinned_memory.h"
 #include "framework/device/device.h"
-#include "framework/device/host_memory.h"
 
 namespace packtrain {
 namespace {
@@ -60,15 +59,7 @@ class CudaDevice final : public Device {
   HostBuffer allocate_host(std::size_t bytes) override {
     if (bytes == 0) return {};
     const c10::cuda::CUDAGuard guard(index_);  // may be called from a data thread
-    void* data = nullptr;
-    const cudaError_t result = cudaHostAlloc(&data, bytes, cudaHostAllocDefault);
-    if (result == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // it is reported here
-      throw host_memory_error("pinned host memory", bytes);
-    }
-    PACKTRAIN_CUDA_CHECK(result);
-    std::shared_ptr<void> owner(data, [](void* pinned) { cudaFreeHost(pinned); });
-    return {static_cast<std::byte*>(data), bytes, std::move(owner)};
+    return allocate_pinned(bytes, index_);
   }
 
   std::size_t peak_memory_bytes() const override {

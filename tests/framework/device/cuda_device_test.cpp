@@ -1,15 +1,25 @@
 // The CUDA device; needs a GPU.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 
+#include "framework/core/error.h"
 #include "framework/device/cuda/architecture.h"
+#include "framework/device/cuda/check.h"
 #include "framework/device/cuda/peak_tflops.h"
 #include "framework/device/device.h"
+#include "framework/device/host_memory.h"
 
 namespace packtrain {
 namespace {
@@ -83,6 +93,64 @@ TEST_F(CudaStreams, HostBuffersArePinned) {
   const HostBuffer buffer = device_->allocate_host(4096);
   ASSERT_NE(buffer.data, nullptr);
   EXPECT_TRUE(at::from_blob(buffer.data, {4096}, at::TensorOptions(at::kByte)).is_pinned());
+}
+
+constexpr std::int64_t kLargeBytes = 200'000'001;
+
+TEST_F(CudaStreams, LargeHostBuffersArePinnedAndZero) {
+  const HostBuffer buffer = device_->allocate_host(kLargeBytes);
+  ASSERT_EQ(buffer.size, static_cast<std::size_t>(kLargeBytes));
+  for (const std::int64_t at : {std::int64_t{0}, kLargeBytes / 2, kLargeBytes - 1}) {
+    cudaPointerAttributes attributes{};
+    PACKTRAIN_CUDA_CHECK(cudaPointerGetAttributes(&attributes, buffer.data + at));
+    EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
+  }
+  const auto bytes = at::TensorOptions(at::kByte);
+  const at::Tensor on_host = at::from_blob(buffer.data, {kLargeBytes}, bytes);
+  EXPECT_TRUE(on_host.is_pinned());
+  EXPECT_EQ(on_host.count_nonzero().item<std::int64_t>(), 0);
+}
+
+TEST_F(CudaStreams, AsynchronousCopiesOfALargeHostBufferReturnItsBytes) {
+  const auto bytes = at::TensorOptions(at::kByte);
+  const HostBuffer from = device_->allocate_host(kLargeBytes);
+  const HostBuffer to = device_->allocate_host(kLargeBytes);
+  at::Tensor sent = at::from_blob(from.data, {kLargeBytes}, bytes);
+  at::Tensor received = at::from_blob(to.data, {kLargeBytes}, bytes);
+  sent.copy_(at::arange(kLargeBytes, at::TensorOptions(at::kInt)).remainder(251));
+  const std::unique_ptr<Stream> copy = device_->make_stream(StreamKind::kCopy);
+  copy->run([&](StreamHandle) {
+    at::Tensor on_device = at::empty({kLargeBytes}, options_.dtype(at::kByte));
+    on_device.copy_(sent, /*non_blocking=*/true);
+    received.copy_(on_device, /*non_blocking=*/true);
+  });
+  copy->synchronize();
+  EXPECT_TRUE(at::equal(received, sent));
+}
+
+TEST_F(CudaStreams, ALargeHostBufferIsFreedWithItsOwner) {
+  const std::int64_t before = resident_memory_bytes();
+  HostBuffer buffer = device_->allocate_host(kLargeBytes);
+  std::byte* const data = buffer.data;
+  EXPECT_GE(resident_memory_bytes(), before + kLargeBytes / 2);
+  buffer = {};
+  EXPECT_LT(resident_memory_bytes(), before + kLargeBytes / 2);
+  cudaPointerAttributes attributes{};
+  PACKTRAIN_CUDA_CHECK(cudaPointerGetAttributes(&attributes, data));
+  EXPECT_EQ(attributes.type, cudaMemoryTypeUnregistered);
+}
+
+TEST_F(CudaStreams, MoreHostMemoryThanTheHostHasIsAnErrorWithItsBytes) {
+  const std::size_t bytes = std::size_t{1} << 60U;
+  try {
+    device_->allocate_host(bytes);
+    FAIL() << "allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::kDevice);
+    EXPECT_NE(error.message().find("pinned host memory: the system gives no 1152921504606846976"),
+              std::string::npos)
+        << error.message();
+  }
 }
 
 TEST_F(CudaStreams, PeakMemoryCountsWhatTheAllocatorGave) {
