@@ -2,7 +2,6 @@
 // in its registers, so that x is read once, and W - 1 rows more a block.
 //
 // Backward writes sums of weight gradients of each block, which column_sums adds in a fixed order.
-#include "framework/device/cuda/check.h"
 #include "models/ops/activation/evaluate.cuh"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/delta_rule/causal_conv_launch.h"
@@ -11,7 +10,6 @@
 namespace packtrain {
 namespace {
 
-using device::kConvThreads;
 using device::LoadedRow;
 using device::RowSegment;
 
@@ -120,54 +118,15 @@ class ChannelConv {
   device::ConvWindow<T, N, W> window_;
 };
 
-template <typename T, int N, int W, bool kBackward>
-__global__ void __launch_bounds__(kConvThreads)
-    causal_conv_kernel(const __grid_constant__ CausalConvArguments a) {
-  const std::int64_t channel = (std::int64_t{blockIdx.y} * kConvThreads + threadIdx.x) * N;
-  if (channel >= a.num_channels) return;
-  ChannelConv<T, N, W> conv(a, channel);
-  device::for_row_segments(a, [&](const RowSegment& rows) {
-    if constexpr (kBackward) {
-      conv.backward(rows);
-    } else {
-      conv.forward(rows);
-    }
-  });
-  if constexpr (kBackward) conv.write_partials();
-}
-
-template <typename T, int N, int W>
-void launch_conv_width(const CausalConvArguments& a, cudaStream_t stream) {
-  const dim3 grid = device::conv_grid(a, N);
-  if (a.grad_output == nullptr) {
-    causal_conv_kernel<T, N, W, false><<<grid, kConvThreads, 0, stream>>>(a);
-  } else {
-    causal_conv_kernel<T, N, W, true><<<grid, kConvThreads, 0, stream>>>(a);
-  }
-}
-
-template <typename T, int N>
-void launch_conv_vectors(const CausalConvArguments& a, cudaStream_t stream) {
-  if (a.width <= 4) return launch_conv_width<T, N, 4>(a, stream);
-  launch_conv_width<T, N, kCausalConvMaxWidth>(a, stream);
-}
-
-template <typename T>
-void launch_conv_type(const CausalConvArguments& a, cudaStream_t stream) {
-  constexpr int kVector = 4;  // larger ones would leave too few threads on a multiprocessor
-  const bool whole = can_vectorize(a.num_channels, sizeof(T), a.x, a.grad_output, a.output) &&
-                     a.x_stride % kVector == 0;
-  whole ? launch_conv_vectors<T, kVector>(a, stream) : launch_conv_vectors<T, 1>(a, stream);
-}
-
 }  // namespace
 
 void launch_causal_conv(const CausalConvArguments& arguments, void* stream) {
-  if (arguments.num_rows == 0 || arguments.num_channels == 0) return;
-  const auto on = static_cast<cudaStream_t>(stream);
-  arguments.dtype == DataType::kBFloat16 ? launch_conv_type<__nv_bfloat16>(arguments, on)
-                                         : launch_conv_type<float>(arguments, on);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+  const CausalConvArguments& a = arguments;
+  const auto element_bytes = static_cast<std::int64_t>(size_of(a.dtype));
+  const bool has_vectors =
+      can_vectorize(a.num_channels, element_bytes, a.x, a.grad_output, a.output) &&
+      a.x_stride % device::kConvVector == 0;
+  device::launch_conv<ChannelConv, 4, kCausalConvMaxWidth>(a, has_vectors, stream);
 }
 
 }  // namespace packtrain

@@ -1,16 +1,21 @@
 // What the kernels of convolutions along sequences share: rows as loaded, rows of a block of
-// threads, and the window of a thread's channels. A row of y or dx is computed in an order that
-// does not depend on the block or on other sequences.
+// threads, the window of a thread's channels, and launches. A row of y or dx is computed in an
+// order that does not depend on the block or on other sequences.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
+#include "framework/device/cuda/check.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/delta_rule/causal_conv_launch.h"
 
 namespace packtrain::device {
 
 constexpr int kConvThreads = 128;
+// Channels of a thread. More would leave too few threads on a multiprocessor.
+constexpr int kConvVector = 4;
 
 // N elements as loaded. Words, because the compiler would give each bfloat16 its own register.
 template <typename T, int N>
@@ -170,11 +175,72 @@ __device__ void for_row_segments(const CausalConvArguments& a, const Work& work)
   }
 }
 
+// Conv<T, N, W> is made of (arguments, first of N channels), and has forward(RowSegment),
+// backward(RowSegment) and write_partials(). Arguments are CausalConvArguments or more.
+template <template <typename, int, int> class Conv, typename T, int N, int W, bool kBackward,
+          class Arguments>
+__global__ void __launch_bounds__(kConvThreads) conv_kernel(const __grid_constant__ Arguments a) {
+  const std::int64_t channel = (std::int64_t{blockIdx.y} * kConvThreads + threadIdx.x) * N;
+  if (channel >= a.num_channels) return;
+  Conv<T, N, W> conv(a, channel);
+  for_row_segments(a, [&](const RowSegment& rows) {
+    if constexpr (kBackward) {
+      conv.backward(rows);
+    } else {
+      conv.forward(rows);
+    }
+  });
+  if constexpr (kBackward) conv.write_partials();
+}
+
 // Blocks of threads for N channels a thread.
 inline dim3 conv_grid(const CausalConvArguments& a, int channels) {
   const auto blocks = static_cast<unsigned>((a.num_rows + kCausalConvRows - 1) / kCausalConvRows);
   const std::int64_t of_block = std::int64_t{kConvThreads} * channels;
   return {blocks, static_cast<unsigned>((a.num_channels + of_block - 1) / of_block), 1};
+}
+
+template <template <typename, int, int> class Conv, typename T, int N, int W, class Arguments>
+void launch_conv_width(const Arguments& a, cudaStream_t stream) {
+  const dim3 grid = conv_grid(a, N);
+  if (a.grad_output == nullptr) {
+    conv_kernel<Conv, T, N, W, false><<<grid, kConvThreads, 0, stream>>>(a);
+  } else {
+    conv_kernel<Conv, T, N, W, true><<<grid, kConvThreads, 0, stream>>>(a);
+  }
+}
+
+// Launches the first of the widths that holds all weights of a channel.
+template <template <typename, int, int> class Conv, typename T, int N, class Arguments, int... kW>
+void launch_conv_vectors(const Arguments& a, std::integer_sequence<int, kW...> /*widths*/,
+                         cudaStream_t stream) {
+  const auto launch_if_fits = [&](auto width) {
+    if (a.width > width) return false;
+    launch_conv_width<Conv, T, N, width>(a, stream);
+    return true;
+  };
+  (launch_if_fits(std::integral_constant<int, kW>()) || ...);
+}
+
+template <template <typename, int, int> class Conv, typename T, class Arguments, class Widths>
+void launch_conv_type(const Arguments& a, Widths widths, bool has_vectors, cudaStream_t stream) {
+  if (has_vectors) return launch_conv_vectors<Conv, T, kConvVector>(a, widths, stream);
+  launch_conv_vectors<Conv, T, 1>(a, widths, stream);
+}
+
+// Each of `kWidths` is a kernel, in rising order up to kCausalConvMaxWidth. `has_vectors`: can rows
+// be read in vectors of kConvVector elements? Throws Error(kDevice) when the launch fails.
+template <template <typename, int, int> class Conv, int... kWidths, class Arguments>
+void launch_conv(const Arguments& a, bool has_vectors, void* stream) {
+  if (a.num_rows == 0 || a.num_channels == 0) return;
+  const std::integer_sequence<int, kWidths...> widths;
+  const auto on = static_cast<cudaStream_t>(stream);
+  if (a.dtype == DataType::kBFloat16) {
+    launch_conv_type<Conv, __nv_bfloat16>(a, widths, has_vectors, on);
+  } else {
+    launch_conv_type<Conv, float>(a, widths, has_vectors, on);
+  }
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 
 }  // namespace packtrain::device

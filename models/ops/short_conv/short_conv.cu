@@ -1,6 +1,5 @@
 // Bound by memory. A thread has N channels and walks over the rows of a block, as in
 // causal_conv.cu. It reads b, c and x once, and W - 1 rows more a block.
-#include "framework/device/cuda/check.h"
 #include "models/ops/cuda/launch.h"
 #include "models/ops/delta_rule/conv_window.cuh"
 #include "models/ops/short_conv/short_conv_launch.h"
@@ -8,7 +7,6 @@
 namespace packtrain {
 namespace {
 
-using device::kConvThreads;
 using device::LoadedRow;
 using device::RowSegment;
 
@@ -168,57 +166,17 @@ class GatedConv {
   device::ConvWindow<T, N, W> window_;  // of products b x
 };
 
-template <typename T, int N, int W, bool kBackward>
-__global__ void __launch_bounds__(kConvThreads)
-    short_conv_kernel(const __grid_constant__ ShortConvArguments a) {
-  const std::int64_t channel = (std::int64_t{blockIdx.y} * kConvThreads + threadIdx.x) * N;
-  if (channel >= a.num_channels) return;
-  GatedConv<T, N, W> conv(a, channel);
-  device::for_row_segments(a, [&](const RowSegment& rows) {
-    if constexpr (kBackward) {
-      conv.backward(rows);
-    } else {
-      conv.forward(rows);
-    }
-  });
-  if constexpr (kBackward) conv.write_partials();
-}
-
-template <typename T, int N, int W>
-void launch_gated_width(const ShortConvArguments& a, cudaStream_t stream) {
-  const dim3 grid = device::conv_grid(a, N);
-  if (a.grad_output == nullptr) {
-    short_conv_kernel<T, N, W, false><<<grid, kConvThreads, 0, stream>>>(a);
-  } else {
-    short_conv_kernel<T, N, W, true><<<grid, kConvThreads, 0, stream>>>(a);
-  }
-}
-
-template <typename T, int N>
-void launch_gated_vectors(const ShortConvArguments& a, cudaStream_t stream) {
-  // LFM2's 3 weights a channel need no fourth row of registers.
-  if (a.width <= 3) return launch_gated_width<T, N, 3>(a, stream);
-  if (a.width <= 4) return launch_gated_width<T, N, 4>(a, stream);
-  launch_gated_width<T, N, kCausalConvMaxWidth>(a, stream);
-}
-
-template <typename T>
-void launch_gated_type(const ShortConvArguments& a, cudaStream_t stream) {
-  constexpr int kVector = 4;
-  const bool whole = can_vectorize(a.num_channels, sizeof(T), a.x, a.b, a.c, a.grad_output,
-                                   a.output, a.grad_b, a.grad_c, a.grad_x) &&
-                     a.x_stride % kVector == 0 && a.grad_stride % kVector == 0;
-  whole ? launch_gated_vectors<T, kVector>(a, stream) : launch_gated_vectors<T, 1>(a, stream);
-}
-
 }  // namespace
 
 void launch_short_conv(const ShortConvArguments& arguments, void* stream) {
-  if (arguments.num_rows == 0 || arguments.num_channels == 0) return;
-  const auto on = static_cast<cudaStream_t>(stream);
-  arguments.dtype == DataType::kBFloat16 ? launch_gated_type<__nv_bfloat16>(arguments, on)
-                                         : launch_gated_type<float>(arguments, on);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
+  const ShortConvArguments& a = arguments;
+  const auto element_bytes = static_cast<std::int64_t>(size_of(a.dtype));
+  const bool has_vectors = can_vectorize(a.num_channels, element_bytes, a.x, a.b, a.c,
+                                         a.grad_output, a.output, a.grad_b, a.grad_c, a.grad_x) &&
+                           a.x_stride % device::kConvVector == 0 &&
+                           a.grad_stride % device::kConvVector == 0;
+  // LFM2's 3 weights a channel need no fourth row of registers.
+  device::launch_conv<GatedConv, 3, 4, kCausalConvMaxWidth>(a, has_vectors, stream);
 }
 
 }  // namespace packtrain
