@@ -85,6 +85,7 @@ Value LayerOperators::attend(OperatorTape& tape, Value x) const {
                     .scaling = rotary.scaling.attention_factor};
   options.rotates = rotary.rotates;
   options.frequencies = frequencies_;
+  options.no_frequencies = no_frequencies_;
   options.temperature = query_temperature_of(config_, index_);
   options.clip_qkv = config_.clip_qkv;
   options.qk_norm = qk_norm_of(config_, index_);

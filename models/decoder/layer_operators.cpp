@@ -21,6 +21,9 @@ LayerOperators::LayerOperators(const DecoderConfig& config, std::int64_t index,
     : config_(config), index_(index), frequencies_(std::move(frequencies)) {
   const double sparsity = config.layer(index).gate_sparsity;
   gate_quantile_ = sparsity > 0 ? normal_quantile(sparsity) : 0;
+  if (config.qk_norm == QkNormKind::kTurnedHead) {
+    no_frequencies_ = std::make_shared<const RotaryFrequencies>(RotaryConfig{.rotates = false}, 2);
+  }
 }
 
 Value LayerOperators::norm_before(OperatorTape& tape, const std::string& name, Value x) const {

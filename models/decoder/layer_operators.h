@@ -93,7 +93,8 @@ class LayerOperators {
   DecoderConfig config_;
   std::int64_t index_;
   std::shared_ptr<const RotaryFrequencies> frequencies_;
-  double gate_quantile_;  // of LayerPattern::gate_sparsity
+  std::shared_ptr<const RotaryFrequencies> no_frequencies_;  // AttentionOptions::no_frequencies
+  double gate_quantile_;                                     // of LayerPattern::gate_sparsity
 };
 
 // The layer's tape for micro-batches of this size.

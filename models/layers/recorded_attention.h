@@ -25,6 +25,8 @@ struct AttentionOptions {
   RotaryOptions rotary;
   bool rotates = true;                                   // false: all frequencies are 0
   std::shared_ptr<const RotaryFrequencies> frequencies;  // a ShapeTape does not read them
+  // Of a norm's operator that does not rotate: one, which is 0. kTurnedHead reads it.
+  std::shared_ptr<const RotaryFrequencies> no_frequencies;
   QueryTemperature temperature;
   double clip_qkv = 0;  // clips queries, keys and values to [-clip, clip]; 0: no clipping
   QkNormKind qk_norm = QkNormKind::kNone;

@@ -107,6 +107,17 @@ TEST_P(FrequenciesByToken, AreThoseOfEachSequencesOwnLength) {
   }
 }
 
+TEST_P(FrequenciesByToken, AreOneZeroMadeOnceForTwoElementsThatDoNotRotate) {
+  const RotaryFrequencies frequencies(RotaryConfig{.rotates = false}, 2);
+  DeviceBatch first = random_batch({3, 4}, 50, GetParam().device);
+  DeviceBatch second = random_batch({9}, 50, GetParam().device);
+  const at::Tensor got = frequencies.of(first);
+  EXPECT_EQ(got.scalar_type(), at::kFloat);
+  EXPECT_EQ(got.sizes(), at::IntArrayRef({1}));
+  EXPECT_EQ(got.item<float>(), 0);
+  EXPECT_TRUE(frequencies.of(second).is_same(got));
+}
+
 TEST_P(FrequenciesByToken, AreOneRowWhereLengthsDoNotMatter) {
   const OperatorCase& on = GetParam();
   const RotaryFrequencies frequencies(scaled(Kind::kYarn, 4.0, 64), 16);
