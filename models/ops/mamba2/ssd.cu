@@ -12,7 +12,7 @@ using device::kSsdTile;
 
 // A thread has a chunk and a head.
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_sums_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_sums_kernel(const __grid_constant__ SsdGeneralArguments a) {
   const int head = static_cast<int>(blockIdx.y * kSsdThreads + threadIdx.x);
   if (head >= a.num_heads) return;
   const DeltaRuleChunkRows rows = a.chunks[blockIdx.x];
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kSsdThreads)
 // What a chunk adds to the state after it: sum over j of exp(a_L - a_j) b_j u_j^T.
 template <typename T>
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_states_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_states_kernel(const __grid_constant__ SsdGeneralArguments a) {
   const int slot = a.chunks[blockIdx.x].slot_after;
   if (slot < 0) return;
   __shared__ device::SsdShared shared;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kSsdThreads)
 
 // The recurrence over the chunks of a sequence. A thread has an element of a head's state.
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_pass_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_pass_kernel(const __grid_constant__ SsdGeneralArguments a) {
   const std::int64_t size = std::int64_t{a.state_dim} * a.head_dim;
   const std::int64_t at = std::int64_t{blockIdx.z} * kSsdThreads + threadIdx.x;
   if (at >= size) return;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kSsdThreads)
 
 template <typename T>
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_output_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_output_kernel(const __grid_constant__ SsdGeneralArguments a) {
   __shared__ device::SsdShared shared;
   const int head = static_cast<int>(blockIdx.y);
   const device::SsdHeadChunk<T> chunk(a, shared, static_cast<int>(blockIdx.x), head);
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kSsdThreads)
 }
 
 template <typename T>
-void launch_states_of(const SsdArguments& a, cudaStream_t stream) {
+void launch_states_of(const SsdGeneralArguments& a, cudaStream_t stream) {
   const auto tiles =
       static_cast<unsigned>(device::ssd_tiles(a.state_dim) * device::ssd_tiles(a.head_dim));
   const dim3 grid(static_cast<unsigned>(a.num_chunks), static_cast<unsigned>(a.num_heads), tiles);
@@ -85,7 +85,7 @@ void launch_states_of(const SsdArguments& a, cudaStream_t stream) {
 }
 
 template <typename T>
-void launch_output_of(const SsdArguments& a, cudaStream_t stream) {
+void launch_output_of(const SsdGeneralArguments& a, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(a.num_chunks), static_cast<unsigned>(a.num_heads),
                   static_cast<unsigned>(device::ssd_tiles(a.head_dim)));
   ssd_output_kernel<T><<<grid, kSsdThreads, 0, stream>>>(a);
@@ -94,7 +94,7 @@ void launch_output_of(const SsdArguments& a, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_ssd_states(const SsdArguments& arguments, void* stream) {
+void launch_ssd_states(const SsdGeneralArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
   const auto heads = static_cast<unsigned>(arguments.num_heads);
   const dim3 grid(static_cast<unsigned>(arguments.num_chunks),
@@ -111,7 +111,7 @@ void launch_ssd_states(const SsdArguments& arguments, void* stream) {
   PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 
-void launch_ssd_output(const SsdArguments& arguments, void* stream) {
+void launch_ssd_output(const SsdGeneralArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
   arguments.dtype == DataType::kBFloat16 ? launch_output_of<__nv_bfloat16>(arguments, on)
                                          : launch_output_of<float>(arguments, on);

@@ -55,13 +55,10 @@ SsdArguments ssd_arguments(const SsdInputs& in, const at::Tensor& skip,
   arguments.chunks = table.chunks();
   arguments.sequences = table.sequences();
   arguments.num_chunks = static_cast<int>(table.host.chunks.size());
-  arguments.num_sequences = static_cast<int>(table.host.sequences.size());
-  arguments.has_slots = table.host.num_slots > 0;
   arguments.num_heads = static_cast<int>(in.x.size(1));
   arguments.num_groups = static_cast<int>(in.b.size(1));
   arguments.head_dim = static_cast<int>(in.x.size(2));
   arguments.state_dim = static_cast<int>(in.b.size(2));
-  arguments.dtype = float_type_of(in.x, kSsdName);
   return arguments;
 }
 
@@ -85,9 +82,15 @@ struct SsdWorkspace {
         states(at::empty({table.host.num_slots, in.x.size(1), in.b.size(2), in.x.size(2)},
                          in.g.options())) {}
 
-  void set(SsdArguments& arguments) const {
+  SsdGeneralArguments arguments(const SsdInputs& in, const at::Tensor& skip,
+                                const DeltaRuleDeviceTable& table) const {
+    SsdGeneralArguments arguments{ssd_arguments(in, skip, table)};
     arguments.sums = sums.data_ptr<float>();
     arguments.states = states.data_ptr<float>();
+    arguments.num_sequences = static_cast<int>(table.host.sequences.size());
+    arguments.has_slots = table.host.num_slots > 0;
+    arguments.dtype = float_type_of(in.x, kSsdName);
+    return arguments;
   }
 };
 
@@ -187,8 +190,7 @@ void run_ssd_forward(const SsdInputs& in, const at::Tensor& skip, const DeltaRul
     return launch_ssd_tensor_output(arguments, stream);
   }
   const SsdWorkspace workspace(in, table);
-  SsdArguments arguments = ssd_arguments(in, skip, table);
-  workspace.set(arguments);
+  SsdGeneralArguments arguments = workspace.arguments(in, skip, table);
   arguments.output = y.data_ptr();
   launch_ssd_states(arguments, stream);
   launch_ssd_output(arguments, stream);
@@ -233,8 +235,7 @@ void run_general_backward(const SsdInputs& in, const at::Tensor& skip,
                           const DeltaRuleDeviceTable& table, const SsdBackward& backward) {
   const SsdWorkspace workspace(in, table);
   const at::Tensor grad_states = at::empty(workspace.states.sizes(), in.g.options());
-  SsdArguments arguments = ssd_arguments(in, skip, table);
-  workspace.set(arguments);
+  SsdGeneralArguments arguments = workspace.arguments(in, skip, table);
   backward.set(arguments);
   arguments.grad_states = grad_states.data_ptr<float>();
   launch_ssd_states(arguments, current_stream(in.x));

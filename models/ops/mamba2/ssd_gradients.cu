@@ -12,7 +12,7 @@ using device::kSsdTile;
 // What a chunk adds to the gradient of the state before it: sum over i of exp(a_i) c_i e_i^T.
 template <typename T>
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_grad_states_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_grad_states_kernel(const __grid_constant__ SsdGeneralArguments a) {
   const int slot = a.chunks[blockIdx.x].slot_before;
   if (slot < 0) return;
   __shared__ device::SsdShared shared;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kSsdThreads)
 
 // The recurrence over the chunks of a sequence, the last one first.
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_grad_pass_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_grad_pass_kernel(const __grid_constant__ SsdGeneralArguments a) {
   const std::int64_t size = std::int64_t{a.state_dim} * a.head_dim;
   const std::int64_t at = std::int64_t{blockIdx.z} * kSsdThreads + threadIdx.x;
   if (at >= size) return;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kSsdThreads)
 template <typename T>
 class SsdRowGradients {
  public:
-  __device__ SsdRowGradients(const SsdArguments& a, device::SsdShared& shared)
+  __device__ SsdRowGradients(const SsdGeneralArguments& a, device::SsdShared& shared)
       : a_(a),
         shared_(shared),
         head_(static_cast<int>(blockIdx.y)),
@@ -166,7 +166,7 @@ class SsdRowGradients {
     }
   }
 
-  const SsdArguments& a_;
+  const SsdGeneralArguments& a_;
   device::SsdShared& shared_;
   int head_;
   device::SsdHeadChunk<T> chunk_;
@@ -177,7 +177,7 @@ class SsdRowGradients {
 
 template <typename T>
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_grad_rows_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_grad_rows_kernel(const __grid_constant__ SsdGeneralArguments a) {
   __shared__ device::SsdShared shared;
   SsdRowGradients<T>(a, shared).run();
 }
@@ -200,7 +200,7 @@ __device__ void fill_weights(const device::SsdHeadChunk<T>& chunk, int head_dim,
 // dc, or db where blockIdx.z is odd, of one chunk and group: sums over the heads of the group.
 template <typename T>
 __global__ void __launch_bounds__(kSsdThreads)
-    ssd_grad_group_kernel(const __grid_constant__ SsdArguments a) {
+    ssd_grad_group_kernel(const __grid_constant__ SsdGeneralArguments a) {
   __shared__ device::SsdShared shared;
   const bool of_b = blockIdx.z % 2 != 0;
   const int first = static_cast<int>(blockIdx.z) / 2 * kSsdTile;
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kSsdThreads)
 }
 
 template <typename T>
-void launch_gradients_of(const SsdArguments& a, cudaStream_t stream) {
+void launch_gradients_of(const SsdGeneralArguments& a, cudaStream_t stream) {
   const auto chunks = static_cast<unsigned>(a.num_chunks);
   const auto heads = static_cast<unsigned>(a.num_heads);
   if (a.has_slots) {
@@ -265,7 +265,7 @@ void launch_gradients_of(const SsdArguments& a, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_ssd_gradients(const SsdArguments& arguments, void* stream) {
+void launch_ssd_gradients(const SsdGeneralArguments& arguments, void* stream) {
   const auto on = static_cast<cudaStream_t>(stream);
   arguments.dtype == DataType::kBFloat16 ? launch_gradients_of<__nv_bfloat16>(arguments, on)
                                          : launch_gradients_of<float>(arguments, on);

@@ -8,7 +8,7 @@
 namespace packtrain {
 
 // The sizes are those of ssd.h. Rows of x, b, c and their gradients may have gaps, heads and groups
-// none.
+// none. All kernels read these.
 struct SsdArguments {
   const void* x = nullptr;  // [T, H, P]
   const void* b = nullptr;  // [T, G, N]
@@ -31,29 +31,33 @@ struct SsdArguments {
   float* grad_g = nullptr;         // backward: [T, H]
   float* skip_partials = nullptr;  // backward: [num_chunks, H]
 
+  const DeltaRuleChunkRows* chunks = nullptr;    // [num_chunks], on the device
+  const DeltaRuleSequence* sequences = nullptr;  // [num_sequences]
+  int num_chunks = 0;
+  int num_heads = 0;
+  int num_groups = 0;
+  int head_dim = 0;   // P
+  int state_dim = 0;  // N
+};
+
+// The kernels for all sizes read these. Their products are float32.
+struct SsdGeneralArguments : SsdArguments {
   // Values between the kernels.
   float* sums = nullptr;         // a: running sums of g in a chunk, [T, H]
   float* states = nullptr;       // between chunks, [slots, H, N, P]
   float* grad_states = nullptr;  // backward: [slots, H, N, P]
 
-  const DeltaRuleChunkRows* chunks = nullptr;    // [num_chunks], on the device
-  const DeltaRuleSequence* sequences = nullptr;  // [num_sequences]
-  int num_chunks = 0;
   int num_sequences = 0;
   bool has_slots = false;  // some sequence has several chunks
-  int num_heads = 0;
-  int num_groups = 0;
-  int head_dim = 0;   // P
-  int state_dim = 0;  // N
   DataType dtype = DataType::kFloat32;
 };
 
 // Each needs the values of those before it. `stream` is a cudaStream_t. Each throws Error(kDevice)
 // when the launch fails.
 // sums and states.
-void launch_ssd_states(const SsdArguments& arguments, void* stream);
-void launch_ssd_output(const SsdArguments& arguments, void* stream);
+void launch_ssd_states(const SsdGeneralArguments& arguments, void* stream);
+void launch_ssd_output(const SsdGeneralArguments& arguments, void* stream);
 // grad_states, then the gradients of the inputs and the partial sums of dD.
-void launch_ssd_gradients(const SsdArguments& arguments, void* stream);
+void launch_ssd_gradients(const SsdGeneralArguments& arguments, void* stream);
 
 }  // namespace packtrain

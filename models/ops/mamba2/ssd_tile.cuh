@@ -85,7 +85,7 @@ __device__ void add_ssd_product(SsdTile& tile, int depth, SsdShared& shared, con
 template <typename T>
 class SsdHeadChunk {
  public:
-  __device__ SsdHeadChunk(const SsdArguments& a, SsdShared& shared, int chunk, int head)
+  __device__ SsdHeadChunk(const SsdGeneralArguments& a, SsdShared& shared, int chunk, int head)
       : a_(a), shared_(shared), rows_(a.chunks[chunk]), head_(head) {
     __syncthreads();  // another head no longer reads the sums
     for (int i = static_cast<int>(threadIdx.x); i < kSsdTile; i += kSsdThreads) {
@@ -169,7 +169,7 @@ class SsdHeadChunk {
     return from[((std::int64_t{slot} * a_.num_heads + head_) * a_.state_dim + n) * a_.head_dim + p];
   }
 
-  const SsdArguments& a_;
+  const SsdGeneralArguments& a_;
   SsdShared& shared_;
   DeltaRuleChunkRows rows_;
   int head_;
@@ -179,7 +179,7 @@ class SsdHeadChunk {
 // of a slot and a head. A sum has `depth` rows of a chunk. Rows and columns of a state are n and p
 // of left(n, row) and right(row, p).
 template <class Left, class Right>
-__device__ void write_ssd_state(const SsdArguments& a, SsdShared& shared, int depth,
+__device__ void write_ssd_state(const SsdGeneralArguments& a, SsdShared& shared, int depth,
                                 const Left& left, const Right& right, float* states, int slot,
                                 int head) {
   const int columns = ssd_tiles(a.head_dim);
