@@ -40,8 +40,8 @@ StateStream::StateStream(Device& device, ShardingStreams& streams, std::int64_t 
   }
 }
 
-void StateStream::start(std::vector<StreamedPiece> pieces) {
-  for (const StreamedPiece& piece : pieces) {
+void StateStream::start(StreamedPieces pieces) {
+  for (const StreamedPiece& piece : *pieces) {
     if (streamed_bytes(piece) <= slot_bytes_) continue;
     throw Error(ErrorCategory::kInternal,
                 fmt::format("a piece of the optimizer's state has {} bytes, a slot has {}",
@@ -50,29 +50,24 @@ void StateStream::start(std::vector<StreamedPiece> pieces) {
   pieces_ = std::move(pieces);
   next_ = 0;
   for (const Slot& slot : slots_) to_device_->wait(*slot.freed);
-  for (std::size_t p = 0; p < std::min(pieces_.size(), kStateSlots); ++p) fetch(p);
+  for (std::size_t p = 0; p < std::min(pieces_->size(), kStateSlots); ++p) fetch(p);
 }
 
 void StateStream::fetch(std::size_t piece) {
   Slot& slot = slot_of(piece);
   slot.tensors.clear();
-  StreamedPiece read;
-  std::vector<at::Tensor> to;
   std::int64_t begin = 0;
-  for (const StreamedTensor& tensor : pieces_[piece]) {
+  for (const StreamedTensor& tensor : pieces_->at(piece)) {
     const auto bytes = static_cast<std::int64_t>(tensor.on_host.nbytes());
-    const at::Tensor view = slot.memory.narrow(0, begin, bytes).view(tensor.on_host.scalar_type());
-    slot.tensors.push_back(view);
+    slot.tensors.push_back(slot.memory.narrow(0, begin, bytes).view(tensor.on_host.scalar_type()));
     begin += aligned_state_bytes(tensor.on_host);
-    if (!tensor.is_read) continue;
-    read.push_back(tensor);
-    to.push_back(view);
   }
   to_device_->wait(*slot.freed);
-  to_device_->run([read = std::move(read), to = std::move(to)](StreamHandle) {
+  to_device_->run([pieces = pieces_, piece, to = slot.tensors](StreamHandle) {
     const at::NoGradGuard no_grad;
-    for (std::size_t t = 0; t < read.size(); ++t) {
-      to[t].copy_(read[t].on_host, /*non_blocking=*/true);
+    const StreamedPiece& from = (*pieces)[piece];
+    for (std::size_t t = 0; t < from.size(); ++t) {
+      if (from[t].is_read) to[t].copy_(from[t].on_host, /*non_blocking=*/true);
     }
   });
   to_device_->record(*slot.filled);
@@ -86,17 +81,17 @@ const std::vector<at::Tensor>& StateStream::take() {
 
 void StateStream::give_back() {
   Slot& slot = slot_of(next_);
-  const StreamedPiece& piece = pieces_.at(next_);
   streams_.compute->record(*slot.used);
   to_host_->wait(*slot.used);
-  to_host_->run([piece, from = slot.tensors](StreamHandle) {
+  to_host_->run([pieces = pieces_, piece = next_, from = slot.tensors](StreamHandle) {
     const at::NoGradGuard no_grad;
-    for (std::size_t t = 0; t < piece.size(); ++t) {
-      if (piece[t].is_written) piece[t].on_host.copy_(from[t], /*non_blocking=*/true);
+    const StreamedPiece& to = (*pieces)[piece];
+    for (std::size_t t = 0; t < to.size(); ++t) {
+      if (to[t].is_written) to[t].on_host.copy_(from[t], /*non_blocking=*/true);
     }
   });
   to_host_->record(*slot.freed);
-  if (next_ + kStateSlots < pieces_.size()) fetch(next_ + kStateSlots);
+  if (next_ + kStateSlots < pieces_->size()) fetch(next_ + kStateSlots);
   ++next_;
 }
 

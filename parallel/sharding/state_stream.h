@@ -32,6 +32,8 @@ struct StreamedTensor {
   bool is_written = true;  // else the host's values stay
 };
 using StreamedPiece = std::vector<StreamedTensor>;
+// The pieces of a pass, in its order. They are the same in each step, so copies share them.
+using StreamedPieces = std::shared_ptr<const std::vector<StreamedPiece>>;
 
 // Device bytes that a piece needs.
 std::int64_t streamed_bytes(const StreamedPiece& piece);
@@ -44,7 +46,7 @@ class StateStream {
   // Begins to copy the first pieces to the device. The copies wait for those of the previous pass,
   // and for nothing on the compute stream. So they run while earlier work computes.
   // Throws Error(kInternal) for a piece that is larger than a slot.
-  void start(std::vector<StreamedPiece> pieces);
+  void start(StreamedPieces pieces);
   // The next piece on the device, for work that is enqueued on the compute stream from now on.
   const std::vector<at::Tensor>& take();
   // That work is enqueued. Copies the piece back after it, and then a later piece in its place.
@@ -69,7 +71,7 @@ class StateStream {
   std::array<Slot, kStateSlots> slots_;
   std::unique_ptr<Stream> to_device_;
   std::unique_ptr<Stream> to_host_;
-  std::vector<StreamedPiece> pieces_;
+  StreamedPieces pieces_;
   std::size_t next_ = 0;  // the piece to be taken
 };
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -100,6 +101,7 @@ class OptimizerStep {
   std::int64_t most_elements(int adapter, int optimizer) const;
   bool is_in(UpdatePass pass, const Part& part) const;
   StreamedPiece streamed(UpdatePass pass, const Part& part) const;
+  StreamedPieces streamed_parts(UpdatePass pass) const;
   // Calls `work` with each part of the pass, in their order, on the compute stream.
   void for_each_part(UpdatePass pass, const PartWork& work);
   const Group& group_of(const Part& part) const {
@@ -137,9 +139,10 @@ class OptimizerStep {
   std::int64_t slot_bytes_;
   std::vector<Optimized> optimized_;  // by adapter
   std::vector<Part> parts_;
-  std::unique_ptr<FactoredMoments> factored_;  // null: no optimizer has factored moments
-  std::unique_ptr<StateStream> stream_;        // null: the state is on the device
-  std::unique_ptr<MatrixExchange> matrices_;   // null: no optimizer needs any
+  std::unique_ptr<FactoredMoments> factored_;      // null: no optimizer has factored moments
+  std::unique_ptr<StateStream> stream_;            // null: the state is on the device
+  std::map<UpdatePass, StreamedPieces> streamed_;  // else what each pass streams
+  std::unique_ptr<MatrixExchange> matrices_;       // null: no optimizer needs any
   // Elements of this rank whose optimizer has a Hessian estimate, and gaps between them.
   std::int64_t num_estimated_ = 0;
   std::int64_t num_gaps_ = 0;

@@ -1,7 +1,9 @@
 // OptimizerStep's parts, whose state is on the device or streamed from host memory.
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "parallel/sharding/state_stream.h"
 #include "training/steps/optimizer_step.h"
@@ -27,9 +29,12 @@ std::int64_t OptimizerStep::most_elements(int adapter, int optimizer) const {
 
 // The slots have the size of the largest part, which is less than `slot_bytes` for a small model.
 void OptimizerStep::make_stream() {
+  for (const UpdatePass pass : {UpdatePass::kPrepare, UpdatePass::kUpdate, UpdatePass::kHessian}) {
+    streamed_[pass] = streamed_parts(pass);
+  }
   std::int64_t largest = 0;
-  for (const Part& part : parts_) {
-    largest = std::max(largest, streamed_bytes(streamed(UpdatePass::kUpdate, part)));
+  for (const StreamedPiece& piece : *streamed_.at(UpdatePass::kUpdate)) {
+    largest = std::max(largest, streamed_bytes(piece));
   }
   model_.compute().run(
       [&](StreamHandle) { stream_ = model_.parameters().make_state_stream(largest); });
@@ -61,15 +66,17 @@ StreamedPiece OptimizerStep::streamed(UpdatePass pass, const Part& part) const {
   return piece;
 }
 
+StreamedPieces OptimizerStep::streamed_parts(UpdatePass pass) const {
+  std::vector<StreamedPiece> pieces;
+  for (const Part& part : parts_) {
+    if (is_in(pass, part)) pieces.push_back(streamed(pass, part));
+  }
+  return std::make_shared<const std::vector<StreamedPiece>>(std::move(pieces));
+}
+
 // The model may replace the gradient's memory between steps, so parts keep no views of it.
 void OptimizerStep::for_each_part(UpdatePass pass, const PartWork& work) {
-  if (stream_ != nullptr) {
-    std::vector<StreamedPiece> pieces;
-    for (const Part& part : parts_) {
-      if (is_in(pass, part)) pieces.push_back(streamed(pass, part));
-    }
-    stream_->start(std::move(pieces));
-  }
+  if (stream_ != nullptr) stream_->start(streamed_.at(pass));
   for (const Part& part : parts_) {
     if (!is_in(pass, part)) continue;
     ShardPart tensors = part.tensors;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/core/error.h"
@@ -31,6 +32,10 @@ class StateStreamTest : public ::testing::Test {
     second_ = at::full({kPieces * kNumel}, 3, at::kByte);
   }
 
+  static StreamedPieces shared(std::vector<StreamedPiece> all) {
+    return std::make_shared<const std::vector<StreamedPiece>>(std::move(all));
+  }
+
   std::vector<StreamedPiece> pieces(bool reads = true, bool writes = true) const {
     std::vector<StreamedPiece> all;
     for (std::int64_t p = 0; p < kPieces; ++p) {
@@ -42,8 +47,11 @@ class StateStreamTest : public ::testing::Test {
 
   // Adds to each piece on the device.
   void add(std::vector<StreamedPiece> all, int first, int second) {
-    const std::size_t count = all.size();
-    stream_->start(std::move(all));
+    add(shared(std::move(all)), first, second);
+  }
+  void add(const StreamedPieces& all, int first, int second) {
+    const std::size_t count = all->size();
+    stream_->start(all);
     for (std::size_t p = 0; p < count; ++p) {
       const std::vector<at::Tensor>& tensors = stream_->take();
       tensors[0].add_(first);
@@ -81,6 +89,16 @@ TEST_F(StateStreamTest, APassReadsWhatThePassBeforeItWroteInOtherSlots) {
   EXPECT_TRUE(second_.eq(5).all().item<bool>());
 }
 
+TEST_F(StateStreamTest, PiecesThatAreListedOnceServeEachStep) {
+  const StreamedPieces all = shared(pieces());
+  for (int step = 0; step < 3; ++step) {
+    add(all, 5, 1);
+    stream_->finish();
+  }
+  EXPECT_TRUE(is_first(15));
+  EXPECT_TRUE(second_.eq(6).all().item<bool>());
+}
+
 TEST_F(StateStreamTest, WhatIsNotWrittenStaysOnTheHost) {
   add(pieces(/*reads=*/true, /*writes=*/false), 5, 1);
   stream_->finish();
@@ -89,7 +107,7 @@ TEST_F(StateStreamTest, WhatIsNotWrittenStaysOnTheHost) {
 }
 
 TEST_F(StateStreamTest, APieceThatWasNotGivenBackIsForgotten) {
-  stream_->start(pieces());
+  stream_->start(shared(pieces()));
   stream_->take()[0].fill_(-1);
   add(pieces(), 5, 1);
   stream_->finish();
@@ -99,7 +117,7 @@ TEST_F(StateStreamTest, APieceThatWasNotGivenBackIsForgotten) {
 TEST_F(StateStreamTest, APieceLargerThanASlotIsRefused) {
   StreamedPiece large = {{at::full({kSlotBytes + 1}, 0, at::kByte)}};
   try {
-    stream_->start({std::move(large)});
+    stream_->start(shared({std::move(large)}));
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("a slot has 1024"), std::string::npos) << error.message();
