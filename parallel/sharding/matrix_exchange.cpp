@@ -21,12 +21,12 @@ struct BufferSizes {
 };
 
 // One rank sends nothing, so one slot suffices.
-BufferSizes buffer_sizes(const std::vector<ExchangeBucket>& buckets, const ProcessMesh& mesh) {
+BufferSizes buffer_sizes(const std::vector<ExchangeLoad>& loads, const ProcessMesh& mesh) {
   const bool is_alone = mesh.shard.size * mesh.replicate.size == 1;
-  BufferSizes sizes{std::min(is_alone ? 1 : kExchangeSlots, buckets.size())};
-  for (const ExchangeBucket& bucket : buckets) {
-    sizes.outgoing = std::max(sizes.outgoing, bucket.outgoing_numel());
-    if (mesh.shard.size > 1) sizes.incoming = std::max(sizes.incoming, bucket.incoming_numel());
+  BufferSizes sizes{std::min(is_alone ? 1 : kExchangeSlots, loads.size())};
+  for (const ExchangeLoad& load : loads) {
+    sizes.outgoing = std::max(sizes.outgoing, load.outgoing_numel);
+    if (mesh.shard.size > 1) sizes.incoming = std::max(sizes.incoming, load.incoming_numel);
   }
   return sizes;
 }
@@ -45,9 +45,9 @@ void copy_back(std::span<const MatrixCopy> copies, const at::Tensor& to, const a
 
 }  // namespace
 
-std::int64_t exchange_bytes(const std::vector<ExchangeBucket>& buckets, const ProcessMesh& mesh,
+std::int64_t exchange_bytes(const std::vector<ExchangeLoad>& loads, const ProcessMesh& mesh,
                             at::ScalarType type) {
-  const BufferSizes sizes = buffer_sizes(buckets, mesh);
+  const BufferSizes sizes = buffer_sizes(loads, mesh);
   return static_cast<std::int64_t>(sizes.num_slots * at::elementSize(type)) *
          (sizes.outgoing + sizes.incoming);
 }
@@ -64,7 +64,9 @@ MatrixExchange::MatrixExchange(const UnitTable& table, const std::vector<PlacedM
 }
 
 void MatrixExchange::allocate(Device& device) {
-  const BufferSizes sizes = buffer_sizes(buckets_, mesh_);
+  std::vector<ExchangeLoad> loads;
+  for (const ExchangeBucket& bucket : buckets_) loads.push_back(bucket.load());
+  const BufferSizes sizes = buffer_sizes(loads, mesh_);
   const auto options = at::TensorOptions().dtype(type_).device(tensor_device(device));
   for (std::size_t slot = 0; slot < sizes.num_slots; ++slot) {
     slots_.push_back({at::empty({sizes.outgoing}, options),

@@ -25,7 +25,7 @@ inline constexpr std::size_t kExchangeSlots = 4;
 inline constexpr std::size_t kExchangeAhead = 2;
 
 // Bytes of the buffers of an exchange of elements of `type`.
-std::int64_t exchange_bytes(const std::vector<ExchangeBucket>& buckets, const ProcessMesh& mesh,
+std::int64_t exchange_bytes(const std::vector<ExchangeLoad>& loads, const ProcessMesh& mesh,
                             at::ScalarType type);
 
 class MatrixExchange {

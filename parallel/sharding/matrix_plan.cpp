@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -64,6 +65,27 @@ void add_batch(std::vector<MatrixBatch>& batches, const ParameterMatrix& matrix)
   const MatrixBatch last = batches.empty() ? MatrixBatch{} : batches.back();
   batches.push_back(
       {last.begin + last.count * last.rows * last.columns, 1, matrix.rows, matrix.columns});
+}
+
+// By units, owners and shapes.
+std::vector<PlacedMatrix> in_exchange_order(std::vector<PlacedMatrix> matrices) {
+  std::ranges::stable_sort(matrices, {}, [](const PlacedMatrix& placed) {
+    return std::tuple(placed.unit, placed.owner, placed.matrix.rows, placed.matrix.columns);
+  });
+  return matrices;
+}
+
+// The ranges of the units that have matrices.
+std::vector<std::pair<std::size_t, std::size_t>> unit_ranges(
+    const std::vector<PlacedMatrix>& ordered) {
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  for (std::size_t begin = 0; begin < ordered.size();) {
+    std::size_t end = begin;
+    while (end < ordered.size() && ordered[end].unit == ordered[begin].unit) ++end;
+    ranges.emplace_back(begin, end);
+    begin = end;
+  }
+  return ranges;
 }
 
 class BucketMaker {
@@ -148,14 +170,17 @@ double orthogonalisation_cost(std::int64_t rows, std::int64_t columns) {
 std::vector<PlacedMatrix> place_matrices(const UnitTable& table, const IsOrthogonalised& choose,
                                          int num_ranks) {
   std::vector<PlacedMatrix> all;
-  std::vector<double> loads(static_cast<std::size_t>(num_ranks), 0);
+  using Load = std::pair<double, int>;  // cost so far, rank
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
+  for (int rank = 0; rank < num_ranks; ++rank) least.emplace(0, rank);
   for (int unit = 0; unit < static_cast<int>(table.units.size()); ++unit) {
     std::vector<PlacedMatrix> matrices = matrices_of_unit(table.units[unit], unit, choose);
     std::ranges::stable_sort(matrices, std::greater(), cost_of);
     for (PlacedMatrix& matrix : matrices) {
-      const auto least = std::ranges::min_element(loads);
-      matrix.owner = static_cast<int>(least - loads.begin());
-      *least += cost_of(matrix);
+      const auto [cost, rank] = least.top();
+      least.pop();
+      matrix.owner = rank;
+      least.emplace(cost + cost_of(matrix), rank);
     }
     all.insert(all.end(), matrices.begin(), matrices.end());
   }
@@ -170,19 +195,45 @@ std::int64_t ExchangeBucket::incoming_numel() const {
 std::vector<ExchangeBucket> exchange_buckets(const UnitTable& table,
                                              const std::vector<PlacedMatrix>& matrices,
                                              const ProcessMesh& mesh) {
-  std::vector<PlacedMatrix> ordered = matrices;
-  std::ranges::stable_sort(ordered, {}, [](const PlacedMatrix& placed) {
-    return std::tuple(placed.unit, placed.owner, placed.matrix.rows, placed.matrix.columns);
-  });
+  const std::vector<PlacedMatrix> ordered = in_exchange_order(matrices);
   const BucketMaker maker(table, mesh);
   std::vector<ExchangeBucket> buckets;
-  for (std::size_t begin = 0; begin < ordered.size();) {
-    std::size_t end = begin;
-    while (end < ordered.size() && ordered[end].unit == ordered[begin].unit) ++end;
+  for (const auto& [begin, end] : unit_ranges(ordered)) {
     buckets.push_back(maker.make(std::span(ordered).subspan(begin, end - begin)));
-    begin = end;
   }
   return buckets;
+}
+
+// A rank's shard is the same in each replica, and so is the number of elements that it sends.
+ExchangeLoads::ExchangeLoads(const UnitTable& table, const std::vector<PlacedMatrix>& matrices,
+                             int shard_size)
+    : ordered_(in_exchange_order(matrices)), units_(unit_ranges(ordered_)) {
+  for (int rank = 0; rank < shard_size; ++rank) {
+    std::vector<std::int64_t>& outgoing = outgoing_.emplace_back();
+    for (const auto& [begin, end] : units_) {
+      std::int64_t numel = 0;
+      for (std::size_t m = begin; m < end; ++m) {
+        numel += owned_elements(table, ordered_[m], rank).numel;
+      }
+      outgoing.push_back(numel);
+    }
+  }
+}
+
+std::vector<ExchangeLoad> ExchangeLoads::of(int rank) const {
+  const std::vector<std::int64_t>& outgoing = outgoing_[rank % outgoing_.size()];
+  std::vector<ExchangeLoad> loads;
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    ExchangeLoad& load = loads.emplace_back();
+    load.outgoing_numel = outgoing[u];
+    const auto& [begin, end] = units_[u];
+    for (const PlacedMatrix& own : std::ranges::equal_range(
+             std::span(ordered_).subspan(begin, end - begin), rank, {}, &PlacedMatrix::owner)) {
+      load.incoming_numel += own.matrix.numel();
+      add_batch(load.batches, own.matrix);
+    }
+  }
+  return loads;
 }
 
 }  // namespace packtrain

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/block/parameter_matrices.h"
@@ -50,6 +51,13 @@ struct MatrixBatch {
   std::int64_t columns = 0;
 };
 
+// The sizes of an ExchangeBucket, in elements.
+struct ExchangeLoad {
+  std::int64_t outgoing_numel = 0;
+  std::int64_t incoming_numel = 0;
+  std::vector<MatrixBatch> batches;
+};
+
 // What one rank sends, receives and orthogonalises for the matrices of a unit. Two buffers hold it.
 // `outgoing` has this rank's elements of all matrices, a section for each replica. A replica's
 // section has the matrices that its ranks own, in the order of the ranks. `incoming` has all
@@ -68,11 +76,29 @@ struct ExchangeBucket {
 
   std::int64_t outgoing_numel() const { return section_begin.back(); }
   std::int64_t incoming_numel() const;
+  ExchangeLoad load() const { return {outgoing_numel(), incoming_numel(), batches}; }
 };
 
 // In the order of the units that have matrices.
 std::vector<ExchangeBucket> exchange_buckets(const UnitTable& table,
                                              const std::vector<PlacedMatrix>& matrices,
                                              const ProcessMesh& mesh);
+
+// The loads of all ranks, for estimates. They need no copies of single matrices, and what all ranks
+// share is computed once.
+class ExchangeLoads {
+ public:
+  // `table` is for ranks of a group of `shard_size`.
+  ExchangeLoads(const UnitTable& table, const std::vector<PlacedMatrix>& matrices, int shard_size);
+
+  // Of the buckets that exchange_buckets() makes for this rank, in their order. `rank`: as
+  // PlacedMatrix::owner.
+  std::vector<ExchangeLoad> of(int rank) const;
+
+ private:
+  std::vector<PlacedMatrix> ordered_;
+  std::vector<std::pair<std::size_t, std::size_t>> units_;  // ranges of ordered_
+  std::vector<std::vector<std::int64_t>> outgoing_;         // [ranks of the group][units_]
+};
 
 }  // namespace packtrain

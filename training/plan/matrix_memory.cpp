@@ -10,14 +10,14 @@
 namespace packtrain {
 namespace {
 
-std::int64_t workspace_bytes(const ExchangeBucket& bucket, const ProcessMesh& mesh,
+std::int64_t workspace_bytes(const ExchangeLoad& load, const ProcessMesh& mesh,
                              at::ScalarType type) {
   std::int64_t most = 0;
-  for (const MatrixBatch& batch : bucket.batches) {
+  for (const MatrixBatch& batch : load.batches) {
     most = std::max(most, newton_schulz_bytes(batch.count, batch.rows, batch.columns, type));
   }
   const auto width = static_cast<std::int64_t>(at::elementSize(type));
-  return most + (mesh.shard.size > 1 ? bucket.incoming_numel() * width : 0);
+  return most + (mesh.shard.size > 1 ? load.incoming_numel * width : 0);
 }
 
 // Of Adafactor's sums, and of the values that one operator takes.
@@ -43,14 +43,15 @@ MatrixMemory matrix_memory(const UnitTable& table, const OptimizerSection& optim
       table, [&](const ParameterSpec& spec) { return groups.orthogonalises(spec.optimizer); },
       num_ranks);
   const at::ScalarType type = exchanged_type(device == DeviceKind::kCuda);
+  const ExchangeLoads loads(table, matrices, shard_size);
   MatrixMemory memory;
   for (int rank = 0; rank < num_ranks && !matrices.empty(); ++rank) {
     const ProcessMesh mesh{.replicate = {num_ranks / shard_size, rank / shard_size},
                            .shard = {shard_size, rank % shard_size}};
-    const std::vector<ExchangeBucket> buckets = exchange_buckets(table, matrices, mesh);
-    memory.buffers = std::max(memory.buffers, exchange_bytes(buckets, mesh, type));
-    for (const ExchangeBucket& bucket : buckets) {
-      memory.workspace = std::max(memory.workspace, workspace_bytes(bucket, mesh, type));
+    const std::vector<ExchangeLoad> of_rank = loads.of(rank);
+    memory.buffers = std::max(memory.buffers, exchange_bytes(of_rank, mesh, type));
+    for (const ExchangeLoad& load : of_rank) {
+      memory.workspace = std::max(memory.workspace, workspace_bytes(load, mesh, type));
     }
   }
   const MatrixMemory factored = factored_memory(table, groups);

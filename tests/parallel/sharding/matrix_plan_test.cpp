@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tests/parallel/sharding/toy_blocks.h"
 
@@ -93,10 +97,67 @@ TEST(MatrixPlan, AllRanksTogetherOrthogonaliseEachElementOnce) {
   EXPECT_EQ(numel, 5 * 96 * 96);
 }
 
+bool equal_batches(const MatrixBatch& a, const MatrixBatch& b) {
+  return std::tie(a.begin, a.count, a.rows, a.columns) ==
+         std::tie(b.begin, b.count, b.rows, b.columns);
+}
+
+// Three units, each with matrices of several shapes, a stack of them and a vector.
+UnitTable table_of_stacks(int shard_size) {
+  UnitTable table;
+  for (const char* name : {"a", "b", "c"}) {
+    const std::string unit = name;
+    const std::vector<ParameterSpec> parameters = {{.name = unit + ".wide", .shape = {40, 96}},
+                                                   {.name = unit + ".wide_too", .shape = {40, 96}},
+                                                   {.name = unit + ".bias", .shape = {500}},
+                                                   {.name = unit + ".stack", .shape = {7, 96, 64}}};
+    table.units.push_back({.name = unit,
+                           .parts = {{.layout = make_flat_layout(parameters, shard_size)}},
+                           .blocks = {}});
+  }
+  return table;
+}
+
+void expect_loads_of_buckets(int num_ranks, int shard_size) {
+  const UnitTable table = table_of_stacks(shard_size);
+  const auto placed = place_matrices(table, [](const ParameterSpec&) { return true; }, num_ranks);
+  ASSERT_EQ(placed.size(), 27U);
+  const ExchangeLoads loads(table, placed, shard_size);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const auto buckets = exchange_buckets(table, placed, mesh_of(num_ranks, shard_size, rank));
+    const std::vector<ExchangeLoad> got = loads.of(rank);
+    ASSERT_EQ(got.size(), buckets.size());
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      const ExchangeLoad wanted = buckets[b].load();
+      EXPECT_EQ(got[b].outgoing_numel, wanted.outgoing_numel);
+      EXPECT_EQ(got[b].incoming_numel, wanted.incoming_numel);
+      EXPECT_TRUE(std::ranges::equal(got[b].batches, wanted.batches, equal_batches));
+    }
+  }
+}
+
+TEST(MatrixPlan, LoadsOfAllRanksAreThoseOfTheirBuckets) {
+  expect_loads_of_buckets(1, 1);
+  expect_loads_of_buckets(3, 1);
+  expect_loads_of_buckets(4, 2);
+  expect_loads_of_buckets(6, 3);
+  expect_loads_of_buckets(8, 8);
+}
+
+TEST(MatrixPlan, AMatrixGoesToTheFirstOfTheRanksWithTheLeastCost) {
+  const UnitTable table = toy_table(1);
+  std::vector<int> owners;
+  for (const PlacedMatrix& placed : place_matrices(table, is_matrix, 3)) {
+    owners.push_back(placed.owner);
+  }
+  EXPECT_EQ(owners, (std::vector<int>{0, 1, 2, 0, 1}));
+}
+
 TEST(MatrixPlan, NothingIsChosenWithoutMatrices) {
   const UnitTable table = toy_table(2);
   const auto none = place_matrices(table, [](const ParameterSpec&) { return false; }, 2);
   EXPECT_TRUE(exchange_buckets(table, none, mesh_of(2, 2, 0)).empty());
+  EXPECT_TRUE(ExchangeLoads(table, none, 2).of(1).empty());
 }
 
 }  // namespace
