@@ -1,6 +1,7 @@
 // The gated delta rule and its causal convolution over packed documents, at the sizes of
 // Qwen3-Next. benchmarks/peers/delta_rule.py times flash-linear-attention's kernels on the same
 // documents.
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/sigmoid.h>
 
@@ -86,7 +87,9 @@ void add_causal_conv(OpBenchmarks& benchmarks, const Documents& documents) {
        .make = [=] {
          return keeping_output([=, x = random_rows(), grad = random_rows(),
                                 weight = random_weight({kConvChannels, kConvWidth})] {
-           return causal_conv_backward(grad, x, {weight}, {documents.boundaries});
+           at::Tensor grad_x = at::empty_like(x);
+           causal_conv_backward(grad, x, {weight}, {documents.boundaries}, grad_x);
+           return grad_x;
          });
        }});
 }

@@ -77,10 +77,10 @@ class DeltaNet {
                                                conv_options(run, kDeltaRuleName)));
     };
     step.backward = [self = *this](OperatorContext& run) {
-      const at::Tensor grad =
-          causal_conv_backward(run.gradient(self.mixed_), self.conv_rows(run.get(self.qkvz_)),
-                               self.parameters_.conv.of(run), conv_options(run, kDeltaRuleName));
-      self.conv_rows(run.gradient(self.qkvz_)).copy_(grad);  // the gate's columns are written
+      // The gate's columns are written.
+      causal_conv_backward(run.gradient(self.mixed_), self.conv_rows(run.get(self.qkvz_)),
+                           self.parameters_.conv.of(run), conv_options(run, kDeltaRuleName),
+                           self.conv_rows(run.gradient(self.qkvz_)));
     };
     tape.record(std::move(step));
   }

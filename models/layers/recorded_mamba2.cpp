@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -75,10 +74,10 @@ class Mamba2 {
                                   self.parameters_.conv.of(run), conv_options(run, kMamba2Name)));
     };
     step.backward = [self = *this](OperatorContext& run) {
-      const at::Tensor grad =
-          causal_conv_backward(run.gradient(self.mixed_), self.conv_rows(run.get(self.projection_)),
-                               self.parameters_.conv.of(run), conv_options(run, kMamba2Name));
-      self.conv_rows(run.gradient(self.projection_)).copy_(grad);  // the other columns are written
+      // The other columns are written.
+      causal_conv_backward(run.gradient(self.mixed_), self.conv_rows(run.get(self.projection_)),
+                           self.parameters_.conv.of(run), conv_options(run, kMamba2Name),
+                           self.conv_rows(run.gradient(self.projection_)));
     };
     tape.record(std::move(step));
   }
@@ -220,15 +219,15 @@ class Mamba2 {
   BackwardMemory model_memory(const ValueShape& output, const MicroBatchShape& size,
                               const RecomputePolicy& policy) const {
     const std::int64_t mixed = conv_shape().bytes();
-    const std::int64_t workspace = size.on_gpu ? ssd_workspace(size) : 0;
+    // On the CPU libtorch's operators make the gradient of the convolution.
+    const std::int64_t workspace = size.on_gpu ? ssd_workspace(size) : mixed;
     const bool mixes_again = !policy.keeps(ValueKind::kActivationOutput);
     return {"state space model backward",
             {{"gradient of the state space model's output", output.bytes()},
              {"gradient of the state space model's projection", whole_.bytes()},
              {"gradients of the state space model's inputs", mixed, true},
              {"steps, decays and their gradients", step_bytes(), true},
-             {"state space model's workspace, or gradient of its convolution",
-              std::max(workspace, mixed), true},
+             {"state space model's workspace, or gradient of its convolution", workspace, true},
              {"convolution again", mixes_again ? mixed : 0}}};
   }
 

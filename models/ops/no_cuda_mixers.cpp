@@ -22,9 +22,9 @@ at::Tensor causal_conv_forward_cuda(const at::Tensor& /*x*/,
   throw_cuda_not_built("causal_conv_forward");
 }
 
-at::Tensor causal_conv_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
-                                     const CausalConvParameters& /*parameters*/,
-                                     const CausalConvOptions& /*options*/) {
+void causal_conv_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
+                               const CausalConvParameters& /*parameters*/,
+                               const CausalConvOptions& /*options*/, const at::Tensor& /*grad_x*/) {
   throw_cuda_not_built("causal_conv_backward");
 }
 

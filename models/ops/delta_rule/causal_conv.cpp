@@ -93,29 +93,29 @@ at::Tensor causal_conv_forward(const at::Tensor& x, const CausalConvParameters& 
   return (options.silu ? at::silu(z) : z).to(x.scalar_type());
 }
 
-at::Tensor causal_conv_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                                const CausalConvParameters& parameters,
-                                const CausalConvOptions& options) {
+void causal_conv_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                          const CausalConvParameters& parameters, const CausalConvOptions& options,
+                          const at::Tensor& grad_x) {
   check(x, parameters.weight.value, options);
-  if (x.is_cuda()) return causal_conv_backward_cuda(grad_output, x, parameters, options);
+  if (x.is_cuda()) return causal_conv_backward_cuda(grad_output, x, parameters, options, grad_x);
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor weight = parameters.weight.value.to(at::kFloat);
   at::Tensor grad = grad_output.to(at::kFloat);
   if (options.silu) grad = silu_gradient(grad, convolve(wide, parameters, options));
-  const at::Tensor grad_x = at::zeros_like(wide);
+  const at::Tensor wide_grad = at::zeros_like(wide);
   const at::Tensor grad_weight = at::zeros_like(weight);
   for (std::int64_t lag = 0; lag < weight.size(1); ++lag) {
     const at::Tensor factors = weights_at(weight, lag);
     const at::Tensor sums = weights_at(grad_weight, lag);
     for_each_run(options, lag, [&](std::int64_t row, std::int64_t before, std::int64_t size) {
       const at::Tensor of_rows = grad.narrow(0, row, size);
-      grad_x.narrow(0, before, size).add_(at::mul(of_rows, factors));
+      wide_grad.narrow(0, before, size).add_(at::mul(of_rows, factors));
       sums.add_(at::mul(of_rows, wide.narrow(0, before, size)).sum(0));
     });
   }
   write_gradient(parameters.weight, grad_weight);
   if (parameters.bias != nullptr) write_gradient(*parameters.bias, grad.sum(0));
-  return grad_x.to(x.scalar_type());
+  grad_x.copy_(wide_grad);
 }
 
 }  // namespace packtrain

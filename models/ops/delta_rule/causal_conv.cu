@@ -38,7 +38,7 @@ class ChannelConv {
 #pragma unroll
           for (int i = 0; i < N; ++i) z[i] *= device::logistic(z[i]);
         }
-        device::store(z, static_cast<T*>(a_.output) + (t + r) * a_.num_channels + channel_);
+        device::store(z, static_cast<T*>(a_.output) + (t + r) * a_.output_stride + channel_);
       }
     }
   }
@@ -110,7 +110,7 @@ class ChannelConv {
   __device__ void write_grad_x(std::int64_t row, const float (&grads)[W][N]) {
     float dx[N];
     window_.gradient(grads, dx);
-    device::store(dx, static_cast<T*>(a_.output) + row * a_.num_channels + channel_);
+    device::store(dx, static_cast<T*>(a_.output) + row * a_.output_stride + channel_);
   }
 
   const CausalConvArguments& a_;
@@ -125,7 +125,7 @@ void launch_causal_conv(const CausalConvArguments& arguments, void* stream) {
   const auto element_bytes = static_cast<std::int64_t>(size_of(a.dtype));
   const bool has_vectors =
       can_vectorize(a.num_channels, element_bytes, a.x, a.grad_output, a.output) &&
-      a.x_stride % device::kConvVector == 0;
+      a.x_stride % device::kConvVector == 0 && a.output_stride % device::kConvVector == 0;
   device::launch_conv<ChannelConv, 4, kCausalConvMaxWidth>(a, has_vectors, stream);
 }
 

@@ -34,17 +34,17 @@ struct CausalConvOptions {
 // Throws Error(kInternal), which names shapes, when they do not fit.
 at::Tensor causal_conv_forward(const at::Tensor& x, const CausalConvParameters& parameters,
                                const CausalConvOptions& options);
-// Writes the gradients of the parameters and returns dx.
-at::Tensor causal_conv_backward(const at::Tensor& grad_output, const at::Tensor& x,
-                                const CausalConvParameters& parameters,
-                                const CausalConvOptions& options);
+// Writes the gradients of the parameters, and dx to `grad_x` [T, C], whose rows may have gaps.
+void causal_conv_backward(const at::Tensor& grad_output, const at::Tensor& x,
+                          const CausalConvParameters& parameters, const CausalConvOptions& options,
+                          const at::Tensor& grad_x);
 
 // The same on CUDA tensors, whose shapes fit. Throws Error(kInternal) for other dtypes or widths.
 // no_cuda_mixers.cpp has them in a build without CUDA.
 at::Tensor causal_conv_forward_cuda(const at::Tensor& x, const CausalConvParameters& parameters,
                                     const CausalConvOptions& options);
-at::Tensor causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                     const CausalConvParameters& parameters,
-                                     const CausalConvOptions& options);
+void causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                               const CausalConvParameters& parameters,
+                               const CausalConvOptions& options, const at::Tensor& grad_x);
 
 }  // namespace packtrain

@@ -88,24 +88,26 @@ at::Tensor causal_conv_forward_cuda(const at::Tensor& x, const CausalConvParamet
   CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
   at::Tensor y = at::empty(x.sizes(), x.options());
   arguments.output = y.data_ptr();
+  arguments.output_stride = arguments.num_channels;
   launch_causal_conv(arguments, current_stream(x));
   return y;
 }
 
-at::Tensor causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                     const CausalConvParameters& parameters,
-                                     const CausalConvOptions& options) {
+void causal_conv_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
+                               const CausalConvParameters& parameters,
+                               const CausalConvOptions& options, const at::Tensor& grad_x) {
   const at::Tensor in = conv_rows(x);
   const at::Tensor grad = grad_output.contiguous();
   const at::Tensor boundaries = conv_boundaries(options, x.device());
   CausalConvArguments arguments = conv_arguments(in, parameters, options, boundaries);
   const ConvPartials partials(x, parameters, arguments);
-  at::Tensor dx = at::empty(x.sizes(), x.options());
+  const at::Tensor dx = conv_rows(grad_x);
   arguments.grad_output = grad.const_data_ptr();
   arguments.output = dx.data_ptr();
+  arguments.output_stride = dx.stride(0);
   launch_causal_conv(arguments, current_stream(x));
   partials.write(x, parameters);
-  return dx;
+  if (!dx.is_same(grad_x)) grad_x.copy_(dx);
 }
 
 }  // namespace packtrain

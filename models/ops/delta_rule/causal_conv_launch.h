@@ -18,6 +18,7 @@ struct CausalConvArguments {
   const void* bias = nullptr;         // [C], or null
   const void* grad_output = nullptr;  // [T, C]; null: forward
   void* output = nullptr;             // y or dx, [T, C]
+  std::int64_t output_stride = 0;     // elements from one row to the next
   // Backward: [ceil(T / kCausalConvRows), C, W] and [ceil(T / kCausalConvRows), C].
   float* weight_partials = nullptr;
   float* bias_partials = nullptr;            // or null

@@ -60,8 +60,8 @@ at::Tensor short_conv_backward(const at::Tensor& grad_output, const at::Tensor& 
     at::Tensor again = output;
     at::mul_out(again, mixed, in.c);
   }
-  const at::Tensor grad_product =
-      causal_conv_backward(at::mul(grad_output, in.c), product, parameters, options);
+  const at::Tensor grad_product = at::empty_like(product);
+  causal_conv_backward(at::mul(grad_output, in.c), product, parameters, options, grad_product);
   at::mul_out(grads.b, grad_product, in.x);
   at::mul_out(grads.x, grad_product, in.b);
   return grad;
