@@ -1,5 +1,5 @@
 // Bound by memory. A block of threads has one part of a row at a time, whose elements stay in
-// registers. A block of the backward has the same part of many rows, and keeps sums of the weight's
+// registers. A block of the backward has the same part of many rows. It keeps sums of the weight's
 // gradient, in a partition that depends on sizes alone.
 #include <algorithm>
 

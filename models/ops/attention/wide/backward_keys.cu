@@ -1,6 +1,6 @@
 // Gradients of keys and values, for heads of 512 elements. A block of threads has 32 keys of one
-// key head. It reads tiles of 32 queries of each query head that shares them, and the sums of all
-// stay in its registers, so that none is added by atomics:
+// key head. It reads tiles of 32 queries of each query head that shares them. The sums of all stay
+// in its registers, so that none is added by atomics:
 //    P^T = exp(scale K Q^T - logsumexp), dP^T = V dO^T, dS^T = P^T (dP^T - delta)
 //    dV += P^T dO, dK += scale dS^T Q
 // (FlashAttention-2, Dao, arXiv 2307.08691). Four warps compute P^T and four dP^T. Then each has 64

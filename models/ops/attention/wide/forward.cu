@@ -25,7 +25,8 @@ struct ForwardShared {
   static constexpr int kBytes = kFactor + kQueries * 4;
 };
 
-// Of this lane's rows lane / 4 and lane / 4 + 8 of the warp's scores, in units of log2.
+// A lane has the state of rows lane / 4 and lane / 4 + 8 of its warp's scores. Units are those of
+// log2.
 struct RowState {
   float max[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};  // of this lane's keys

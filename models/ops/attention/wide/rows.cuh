@@ -137,8 +137,9 @@ __device__ void multiply_wide_rows(std::uint32_t left, int left_row, std::uint32
   }
 }
 
-// sums (32 x 8 kTiles) += `weights` (32 rows from `row` on, 16 columns from 8 chunk on) times 16
-// rows of `rows`, of which it takes columns from 8 column_chunk on.
+// sums (32 x 8 kTiles) += `weights` times 16 rows of `rows`, from `first_row` on. Of the weights it
+// takes 32 rows from `row` on and 16 columns from 8 chunk on, of the rows columns from 8
+// column_chunk on.
 template <typename Weights, int kTiles>
 __device__ void add_wide_rows(std::uint32_t weights, int row, int chunk, std::uint32_t rows,
                               int first_row, int column_chunk, float (&sums)[2][kTiles][4]) {
