@@ -103,36 +103,45 @@ __device__ void load_wide_rows(const WideSource& from, int begin, unsigned char*
   }
 }
 
-// sums (16 kLeft x 16 kRight) += rows of `left` times rows of `right`, over the 512 elements.
+// The operands of a step of multiply_wide_rows().
 template <int kLeft, int kRight>
-__device__ void multiply_wide_rows(std::uint32_t left, int left_row, std::uint32_t right,
-                                   int right_row, float (&sums)[kLeft][2 * kRight][4]) {
-  // Few sums would wait for one another: odd steps have their own.
-  float odd[kLeft][2 * kRight][4] = {};
-#pragma unroll 4
-  for (int k = 0; k < kWideHeadDim / 16; ++k) {
-    std::uint32_t a[kLeft][4];
+struct WideStep {
+  std::uint32_t left[kLeft][4];
+  std::uint32_t right[kRight][4];
+
+  __device__ void load(std::uint32_t lefts, int left_row, std::uint32_t rights, int right_row,
+                       int step) {
 #pragma unroll
     for (int i = 0; i < kLeft; ++i) {
-      load_matrices(WideRows::left(left, left_row + 16 * i, 2 * k), a[i]);
+      load_matrices(WideRows::left(lefts, left_row + 16 * i, 2 * step), left[i]);
     }
 #pragma unroll
     for (int n = 0; n < kRight; ++n) {
-      std::uint32_t b[4];
-      load_matrices(WideRows::right(right, right_row + 16 * n, 2 * k), b);
-#pragma unroll
-      for (int i = 0; i < kLeft; ++i) {
-        mma_16x8(k % 2 == 0 ? sums[i][2 * n] : odd[i][2 * n], a[i], {b[0], b[1]});
-        mma_16x8(k % 2 == 0 ? sums[i][2 * n + 1] : odd[i][2 * n + 1], a[i], {b[2], b[3]});
-      }
+      load_matrices(WideRows::right(rights, right_row + 16 * n, 2 * step), right[n]);
     }
   }
+};
+
+// sums (16 kLeft x 16 kRight) += rows of `left` times rows of `right`, over the 512 elements. A
+// step loads the operands of the next one before its products, because two warps a scheduler do not
+// hide the latency of shared memory.
+template <int kLeft, int kRight>
+__device__ void multiply_wide_rows(std::uint32_t left, int left_row, std::uint32_t right,
+                                   int right_row, float (&sums)[kLeft][2 * kRight][4]) {
+  constexpr int kSteps = kWideHeadDim / 16;
+  WideStep<kLeft, kRight> steps[2];
+  steps[0].load(left, left_row, right, right_row, 0);
+#pragma unroll 4
+  for (int k = 0; k < kSteps; ++k) {
+    if (k + 1 < kSteps) steps[(k + 1) % 2].load(left, left_row, right, right_row, k + 1);
+    const WideStep<kLeft, kRight>& step = steps[k % 2];
 #pragma unroll
-  for (int i = 0; i < kLeft; ++i) {
+    for (int n = 0; n < kRight; ++n) {
 #pragma unroll
-    for (int n = 0; n < 2 * kRight; ++n) {
-#pragma unroll
-      for (int r = 0; r < 4; ++r) sums[i][n][r] += odd[i][n][r];
+      for (int i = 0; i < kLeft; ++i) {
+        mma_16x8(sums[i][2 * n], step.left[i], {step.right[n][0], step.right[n][1]});
+        mma_16x8(sums[i][2 * n + 1], step.left[i], {step.right[n][2], step.right[n][3]});
+      }
     }
   }
 }
@@ -144,17 +153,22 @@ template <typename Weights, int kTiles>
 __device__ void add_wide_rows(std::uint32_t weights, int row, int chunk, std::uint32_t rows,
                               int first_row, int column_chunk, float (&sums)[2][kTiles][4]) {
   static_assert(kTiles % 2 == 0, "columns are read by 16");
+  constexpr int kPairs = kTiles / 2;
   std::uint32_t a[2][4];
+  std::uint32_t b[2][4];
   load_matrices(Weights::left(weights, row, chunk), a[0]);
   load_matrices(Weights::left(weights, row + 16, chunk), a[1]);
+  load_transposed(WideRows::transposed_right(rows, first_row, column_chunk), b[0]);
 #pragma unroll
-  for (int n = 0; n < kTiles / 2; ++n) {
-    std::uint32_t b[4];
-    load_transposed(WideRows::transposed_right(rows, first_row, column_chunk + 2 * n), b);
+  for (int n = 0; n < kPairs; ++n) {
+    if (n + 1 < kPairs) {
+      load_transposed(WideRows::transposed_right(rows, first_row, column_chunk + 2 * n + 2),
+                      b[(n + 1) % 2]);
+    }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      mma_16x8(sums[i][2 * n], a[i], {b[0], b[1]});
-      mma_16x8(sums[i][2 * n + 1], a[i], {b[2], b[3]});
+      mma_16x8(sums[i][2 * n], a[i], {b[n % 2][0], b[n % 2][1]});
+      mma_16x8(sums[i][2 * n + 1], a[i], {b[n % 2][2], b[n % 2][3]});
     }
   }
 }
