@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "framework/core/error.h"
+#include "framework/core/file.h"
 #include "framework/device/host_memory.h"
 
 namespace packtrain {
@@ -28,10 +28,7 @@ std::size_t bytes_of_page() {
 
 // Of the address space of this process.
 std::size_t mapped_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t pages = 0;
-  file >> pages;
-  return pages * bytes_of_page();
+  return std::stoull(read_text("/proc/self/statm", ErrorCategory::kDevice)) * bytes_of_page();
 }
 
 void expect_no_memory(std::size_t bytes) {
