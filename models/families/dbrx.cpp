@@ -144,13 +144,9 @@ void add_layer_of_dbrx(WeightMap& map, const DecoderConfig& config, std::int64_t
 }
 
 std::vector<WeightPiece> weights_of_dbrx(const DecoderConfig& config) {
-  WeightMap map;
-  map.linear("embed", "transformer.wte", config.vocab_size, config.hidden_size, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
-    add_layer_of_dbrx(map, config, layer);
-  map.norm("final_norm", "transformer.norm_f", config.hidden_size);
-  map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
-  return map.take();
+  return decoder_weights(
+      config, {.embed = "transformer.wte", .norm = "transformer.norm_f"},
+      [&](WeightMap& map, std::int64_t layer) { add_layer_of_dbrx(map, config, layer); });
 }
 
 }  // namespace

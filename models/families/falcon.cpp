@@ -101,14 +101,10 @@ void add_layer_of_falcon(WeightMap& map, const DecoderConfig& config, std::int64
 }
 
 std::vector<WeightPiece> weights_of_falcon(const DecoderConfig& config) {
-  WeightMap map;
-  const std::int64_t hidden = config.hidden_size;
-  map.linear("embed", "transformer.word_embeddings", config.vocab_size, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
-    add_layer_of_falcon(map, config, layer);
-  map.norm("final_norm", "transformer.ln_f", hidden, true);
-  if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
-  return map.take();
+  return decoder_weights(
+      config,
+      {.embed = "transformer.word_embeddings", .norm = "transformer.ln_f", .norm_bias = true},
+      [&](WeightMap& map, std::int64_t layer) { add_layer_of_falcon(map, config, layer); });
 }
 
 nlohmann::json write_falcon(const DecoderConfig& config) {

@@ -212,18 +212,13 @@ void add_copies_of_gemma3n(WeightMap& map, const DecoderConfig& config) {
 }
 
 std::vector<WeightPiece> weights_of_gemma3n_text(const DecoderConfig& config) {
-  WeightMap map;
-  map.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
-  add_inputs_of_layers(map, config);
-  add_copies_of_gemma3n(map, config);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer_of_gemma3n(map, config, layer);
-  }
-  map.norm("final_norm", "model.norm", config.hidden_size);
-  if (!config.tied_embeddings) {
-    map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
-  }
-  return map.take();
+  return decoder_weights(
+      config, {},
+      [&](WeightMap& map, std::int64_t layer) { add_layer_of_gemma3n(map, config, layer); },
+      [&](WeightMap& map) {
+        add_inputs_of_layers(map, config);
+        add_copies_of_gemma3n(map, config);
+      });
 }
 
 }  // namespace

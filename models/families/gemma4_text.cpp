@@ -160,17 +160,10 @@ void add_layer_of_gemma4(WeightMap& map, const DecoderConfig& config, std::int64
 }
 
 std::vector<WeightPiece> weights_of_gemma4_text(const DecoderConfig& config) {
-  WeightMap map;
-  map.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
-  add_inputs_of_layers(map, config);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer_of_gemma4(map, config, layer);
-  }
-  map.norm("final_norm", "model.norm", config.hidden_size);
-  if (!config.tied_embeddings) {
-    map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
-  }
-  return map.take();
+  return decoder_weights(
+      config, {},
+      [&](WeightMap& map, std::int64_t layer) { add_layer_of_gemma4(map, config, layer); },
+      [&](WeightMap& map) { add_inputs_of_layers(map, config); });
 }
 
 }  // namespace

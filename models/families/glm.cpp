@@ -73,15 +73,9 @@ nlohmann::json write_glm_layout(const DecoderConfig& config) {
 }
 
 std::vector<WeightPiece> glm_weights(const DecoderConfig& config, const GlmNorms& norms) {
-  WeightMap map;
-  const std::int64_t hidden = config.hidden_size;
-  map.linear("embed", "model.embed_tokens", config.vocab_size, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+  return decoder_weights(config, {}, [&](WeightMap& map, std::int64_t layer) {
     add_layer_of_glm(map, config, norms, layer);
-  }
-  map.norm("final_norm", "model.norm", hidden);
-  if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
-  return map.take();
+  });
 }
 
 Family glm_family() {

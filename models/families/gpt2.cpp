@@ -72,15 +72,12 @@ void add_layer_of_gpt2(WeightMap& map, const DecoderConfig& config, std::int64_t
 }
 
 std::vector<WeightPiece> weights_of_gpt2(const DecoderConfig& config) {
-  WeightMap map;
-  const std::int64_t hidden = config.hidden_size;
-  map.linear("embed", "transformer.wte", config.vocab_size, hidden, false);
-  map.linear("positions", "transformer.wpe", config.max_positions, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
-    add_layer_of_gpt2(map, config, layer);
-  map.norm("final_norm", "transformer.ln_f", hidden, true);
-  if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
-  return map.take();
+  return decoder_weights(
+      config, {.embed = "transformer.wte", .norm = "transformer.ln_f", .norm_bias = true},
+      [&](WeightMap& map, std::int64_t layer) { add_layer_of_gpt2(map, config, layer); },
+      [&](WeightMap& map) {
+        map.linear("positions", "transformer.wpe", config.max_positions, config.hidden_size, false);
+      });
 }
 
 nlohmann::json write_gpt2(const DecoderConfig& config) {

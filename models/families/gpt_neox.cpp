@@ -51,14 +51,13 @@ void add_layer_of_gpt_neox(WeightMap& map, const DecoderConfig& config, std::int
 }
 
 std::vector<WeightPiece> tensors_of_gpt_neox(const DecoderConfig& config, const std::string& head) {
-  WeightMap map;
-  const std::int64_t hidden = config.hidden_size;
-  map.linear("embed", "gpt_neox.embed_in", config.vocab_size, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
-    add_layer_of_gpt_neox(map, config, layer);
-  map.norm("final_norm", "gpt_neox.final_layer_norm", hidden, true);
-  if (!config.tied_embeddings) map.linear("head", head, config.vocab_size, hidden, false);
-  return map.take();
+  return decoder_weights(
+      config,
+      {.embed = "gpt_neox.embed_in",
+       .norm = "gpt_neox.final_layer_norm",
+       .norm_bias = true,
+       .head = head},
+      [&](WeightMap& map, std::int64_t layer) { add_layer_of_gpt_neox(map, config, layer); });
 }
 
 std::vector<WeightPiece> weights_of_gpt_neox(const DecoderConfig& config) {

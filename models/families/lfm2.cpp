@@ -163,10 +163,8 @@ nlohmann::json write_lfm2_layout(const DecoderConfig& config) {
 
 std::vector<WeightPiece> lfm2_layout_weights(const DecoderConfig& config,
                                              const AddPart& add_experts) {
-  WeightMap map;
-  const std::int64_t hidden = config.hidden_size;
-  map.linear("embed", "model.embed_tokens", config.vocab_size, hidden, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+  const auto add_layer = [&](WeightMap& map, std::int64_t layer) {
+    const std::int64_t hidden = config.hidden_size;
     const std::string ours = "layers." + std::to_string(layer) + ".";
     const std::string theirs = "model." + ours;
     map.norm(ours + "attention_norm", theirs + "operator_norm", hidden);
@@ -181,10 +179,8 @@ std::vector<WeightPiece> lfm2_layout_weights(const DecoderConfig& config,
     } else {
       add_mlp_of_lfm2(map, config, ours + "mlp.", theirs + "feed_forward.");
     }
-  }
-  map.norm("final_norm", "model.embedding_norm", hidden);
-  if (!config.tied_embeddings) map.linear("head", "lm_head", config.vocab_size, hidden, false);
-  return map.take();
+  };
+  return decoder_weights(config, {.norm = "model.embedding_norm"}, add_layer);
 }
 
 Family lfm2_family() {

@@ -63,14 +63,10 @@ void add_layer_of_nemotron_h(WeightMap& map, const DecoderConfig& config, std::i
 }
 
 std::vector<WeightPiece> tensors_of_nemotron_h(const DecoderConfig& config, bool stacked) {
-  WeightMap map;
-  map.linear("embed", "model.embeddings", config.vocab_size, config.hidden_size, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
-    add_layer_of_nemotron_h(map, config, layer, stacked);
-  }
-  map.norm("final_norm", "model.norm_f", config.hidden_size);
-  map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
-  return map.take();
+  return decoder_weights(config, {.embed = "model.embeddings", .norm = "model.norm_f"},
+                         [&](WeightMap& map, std::int64_t layer) {
+                           add_layer_of_nemotron_h(map, config, layer, stacked);
+                         });
 }
 
 }  // namespace

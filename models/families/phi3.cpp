@@ -51,15 +51,9 @@ void add_layer_of_phi3(WeightMap& map, const DecoderConfig& config, std::int64_t
 }
 
 std::vector<WeightPiece> weights_of_phi3(const DecoderConfig& config) {
-  WeightMap map;
-  map.linear("embed", "model.embed_tokens", config.vocab_size, config.hidden_size, false);
-  for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+  return decoder_weights(config, {}, [&](WeightMap& map, std::int64_t layer) {
     add_layer_of_phi3(map, config, layer);
-  map.norm("final_norm", "model.norm", config.hidden_size);
-  if (!config.tied_embeddings) {
-    map.linear("head", "lm_head", config.vocab_size, config.hidden_size, false);
-  }
-  return map.take();
+  });
 }
 
 nlohmann::json write_phi3(const DecoderConfig& config) {

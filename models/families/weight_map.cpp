@@ -65,6 +65,21 @@ std::vector<WeightPiece> WeightMap::take() {
   return std::exchange(pieces_, {});
 }
 
+std::vector<WeightPiece> decoder_weights(
+    const DecoderConfig& config, const OuterNames& names,
+    const std::function<void(WeightMap& map, std::int64_t layer)>& add_layer,
+    const std::function<void(WeightMap& map)>& add_before_layers) {
+  WeightMap map;
+  map.linear("embed", names.embed, config.vocab_size, config.hidden_size, false);
+  if (add_before_layers) add_before_layers(map);
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) add_layer(map, layer);
+  map.norm("final_norm", names.norm, config.hidden_size, names.norm_bias);
+  if (!config.tied_embeddings) {
+    map.linear("head", names.head, config.vocab_size, config.hidden_size, false);
+  }
+  return map.take();
+}
+
 std::vector<StoredTensor> stored_tensors(const WeightPiece& piece) {
   if (piece.coding == WeightCoding::kPlain) return {{piece.hf_name, piece.hf_shape}};
   std::vector<std::int64_t> scales = piece.hf_shape;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -87,6 +88,21 @@ class WeightMap {
   std::vector<WeightPiece> pieces_;
   std::map<std::string, std::int64_t> next_;  // first element not yet mapped, by parameter
 };
+
+// Names of a decoder's tensors outside of its layers, without `.weight`.
+struct OuterNames {
+  std::string embed = "model.embed_tokens";
+  std::string norm = "model.norm";
+  bool norm_bias = false;
+  std::string head = "lm_head";
+};
+
+// The map of a decoder: the embedding, what `add_before_layers` adds, each layer, the final norm,
+// and the head unless it is tied.
+std::vector<WeightPiece> decoder_weights(
+    const DecoderConfig& config, const OuterNames& names,
+    const std::function<void(WeightMap& map, std::int64_t layer)>& add_layer,
+    const std::function<void(WeightMap& map)>& add_before_layers = {});
 
 // A tensor in the files.
 struct StoredTensor {
