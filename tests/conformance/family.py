@@ -13,6 +13,7 @@
     TIED       whether tie_word_embeddings is an option: each case runs tied and untied (optional, True)
 """
 
+import copy
 import dataclasses
 import functools
 import importlib.util
@@ -34,7 +35,8 @@ class Case:
 
     def config(self):
         module = load(self.family)
-        return module.Config(**{**module.BASE, **self.changes})
+        # Families share dictionaries of rotary positions, and some configs of transformers write to theirs.
+        return module.Config(**copy.deepcopy({**module.BASE, **self.changes}))
 
 
 @functools.cache
