@@ -1,5 +1,6 @@
-// Replaces the CUDA operators of gated mixers, and xIELU, in a build without CUDA.
+// Replaces the CUDA operators of gated mixers, AltUp and xIELU in a build without CUDA.
 #include "models/block/operator_tape.h"
+#include "models/ops/altup/altup.h"
 #include "models/ops/column_factors/column_factors.h"
 #include "models/ops/cuda/not_built.h"
 #include "models/ops/delta_gates/delta_gates.h"
@@ -15,6 +16,30 @@
 #include "models/ops/xielu/xielu.h"
 
 namespace packtrain {
+
+at::Tensor altup_mix_cuda(const at::Tensor& /*rows*/, const at::Tensor& /*mixing*/,
+                          const AltUpShape& /*shape*/) {
+  throw_cuda_not_built("altup_predict");
+}
+
+AltUpRowGradients altup_mix_backward_cuda(const at::Tensor& /*grad*/, const at::Tensor& /*rows*/,
+                                          const at::Tensor& /*mixing*/,
+                                          const AltUpShape& /*shape*/) {
+  throw_cuda_not_built("altup_predict_backward");
+}
+
+at::Tensor altup_update_cuda(const at::Tensor& /*predictions*/, const at::Tensor& /*activated*/,
+                             const at::Tensor& /*factors*/, const AltUpShape& /*shape*/) {
+  throw_cuda_not_built("altup_correct");
+}
+
+AltUpRowGradients altup_update_backward_cuda_(const at::Tensor& /*grad*/,
+                                              const at::Tensor& /*predictions*/,
+                                              const at::Tensor& /*activated*/,
+                                              const at::Tensor& /*factors*/,
+                                              const AltUpShape& /*shape*/) {
+  throw_cuda_not_built("altup_correct_backward");
+}
 
 at::Tensor causal_conv_forward_cuda(const at::Tensor& /*x*/,
                                     const CausalConvParameters& /*parameters*/,

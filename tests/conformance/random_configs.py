@@ -3,6 +3,7 @@
 Each drawn value is one that packtrain takes, so that a refusal is a failure too.
 """
 
+import copy
 import random
 
 import family
@@ -168,7 +169,7 @@ def draw(name, seed):
     """A case of this family. `vary(generator, changes)` of its file draws what is its own."""
     module = family.load(name)
     generator = random.Random(f"{name} {seed}")
-    base = module.Config(**module.BASE).to_dict()
+    base = module.Config(**copy.deepcopy(module.BASE)).to_dict()
     changes = {**draw_sizes(generator, base), **draw_experts(generator, base)}
     for key, values in OPTIONS.items():
         if key in base and is_set(generator):

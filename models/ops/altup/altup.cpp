@@ -13,6 +13,9 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <utility>
+
+#include "models/ops/altup/altup_launch.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
 
@@ -47,15 +50,65 @@ at::Tensor mixing_matrices(const at::Tensor& modalities, const AltUpCoefficients
       .to(dtype);
 }
 
-// 1 + K, float32 [T, C].
-at::Tensor correction_factors(const at::Tensor& modalities, const AltUpCoefficients& coefficients) {
-  return coefficients_of(modalities, coefficients).add_(1.0);
+// 1 + K [T, C] in the dtype of rows.
+at::Tensor correction_factors(const at::Tensor& modalities, const AltUpCoefficients& coefficients,
+                              at::ScalarType dtype) {
+  return coefficients_of(modalities, coefficients).add_(1.0).to(dtype);
+}
+
+// True: the kernels take these rows.
+bool has_kernels(const at::Tensor& rows, const AltUpShape& shape) {
+  return rows.is_cuda() && shape.num_copies <= kAltUpMostCopies;
+}
+
+// p_j = x_j + sum over i of m_ji x_i.
+at::Tensor mix(const at::Tensor& rows, const at::Tensor& mixing, const AltUpShape& shape) {
+  if (has_kernels(rows, shape)) return altup_mix_cuda(rows, mixing, shape);
+  const at::Tensor copies = by_copy(rows, shape);
+  return at::baddbmm(copies, mixing, copies).view(rows.sizes());
+}
+
+AltUpRowGradients mix_backward(const at::Tensor& grad, const at::Tensor& rows,
+                               const at::Tensor& mixing, const AltUpShape& shape) {
+  if (has_kernels(rows, shape)) return altup_mix_backward_cuda(grad, rows, mixing, shape);
+  const at::Tensor copies = by_copy(rows, shape);
+  const at::Tensor of_copies = by_copy(grad, shape);
+  at::Tensor of_mixing = at::bmm(of_copies, copies.transpose(1, 2))
+                             .view({rows.size(0), shape.num_copies * shape.num_copies})
+                             .to(at::kFloat);
+  return {at::baddbmm(of_copies, mixing.transpose(1, 2), of_copies).view(rows.sizes()),
+          std::move(of_mixing)};
 }
 
 // a - p_active [T, H].
 at::Tensor innovation_of(const at::Tensor& predictions, const at::Tensor& activated,
                          const AltUpShape& shape) {
   return at::sub(activated, by_copy(predictions, shape).select(1, shape.active));
+}
+
+// y_j = p_j + f_j (a - p_active).
+at::Tensor update(const at::Tensor& predictions, const at::Tensor& activated,
+                  const at::Tensor& factors, const AltUpShape& shape) {
+  if (has_kernels(predictions, shape)) {
+    return altup_update_cuda(predictions, activated, factors, shape);
+  }
+  const at::Tensor innovation = innovation_of(predictions, activated, shape);
+  return at::addcmul(by_copy(predictions, shape), factors.unsqueeze(2), innovation.unsqueeze(1))
+      .view(predictions.sizes());
+}
+
+AltUpRowGradients update_backward_(const at::Tensor& grad, const at::Tensor& predictions,
+                                   const at::Tensor& activated, const at::Tensor& factors,
+                                   const AltUpShape& shape) {
+  if (has_kernels(predictions, shape)) {
+    return altup_update_backward_cuda_(grad, predictions, activated, factors, shape);
+  }
+  const at::Tensor of_copies = by_copy(grad, shape);
+  const at::Tensor innovation = innovation_of(predictions, activated, shape);
+  at::Tensor of_factors = at::bmm(of_copies, innovation.unsqueeze(2)).squeeze(2).to(at::kFloat);
+  at::Tensor of_activated = at::bmm(factors.unsqueeze(1), of_copies).squeeze(1);
+  of_copies.select(1, shape.active).sub_(of_activated);
+  return {std::move(of_activated), std::move(of_factors)};
 }
 
 at::Tensor mean_square(const at::Tensor& rows) {
@@ -99,34 +152,24 @@ at::Tensor altup_modalities_backward(const at::Tensor& grad, const at::Tensor& x
 
 at::Tensor altup_predict(const at::Tensor& rows, const at::Tensor& modalities,
                          const AltUpCoefficients& coefficients, const AltUpShape& shape) {
-  const at::Tensor copies = by_copy(rows, shape);
-  const at::Tensor mixing = mixing_matrices(modalities, coefficients, shape, rows.scalar_type());
-  return at::baddbmm(copies, mixing, copies).view(rows.sizes());
+  return mix(rows, mixing_matrices(modalities, coefficients, shape, rows.scalar_type()), shape);
 }
 
 AltUpPredictGradients altup_predict_backward(const at::Tensor& grad, const at::Tensor& rows,
                                              const at::Tensor& modalities,
                                              const AltUpCoefficients& coefficients,
                                              const AltUpShape& shape) {
-  const at::Tensor copies = by_copy(rows, shape);
-  const at::Tensor of_copies = by_copy(grad, shape);
   const at::Tensor mixing = mixing_matrices(modalities, coefficients, shape, rows.scalar_type());
-  const at::Tensor of_mixing = at::bmm(of_copies, copies.transpose(1, 2))
-                                   .view({rows.size(0), shape.num_copies * shape.num_copies})
-                                   .to(at::kFloat);
-  write_gradient(coefficients.weight, at::mm(of_mixing.t(), modalities));
-  return {at::baddbmm(of_copies, mixing.transpose(1, 2), of_copies).view(rows.sizes()),
-          at::mm(of_mixing, clipped(coefficients))};
+  AltUpRowGradients grads = mix_backward(grad, rows, mixing, shape);
+  write_gradient(coefficients.weight, at::mm(grads.coefficients.t(), modalities));
+  return {std::move(grads.rows), at::mm(grads.coefficients, clipped(coefficients))};
 }
 
 at::Tensor altup_correct(const at::Tensor& predictions, const at::Tensor& activated,
                          const at::Tensor& modalities, const AltUpCoefficients& coefficients,
                          const AltUpShape& shape) {
-  const at::Tensor factors =
-      correction_factors(modalities, coefficients).to(predictions.scalar_type());
-  const at::Tensor innovation = innovation_of(predictions, activated, shape);
-  return at::addcmul(by_copy(predictions, shape), factors.unsqueeze(2), innovation.unsqueeze(1))
-      .view(predictions.sizes());
+  return update(predictions, activated,
+                correction_factors(modalities, coefficients, predictions.scalar_type()), shape);
 }
 
 AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::Tensor& predictions,
@@ -134,20 +177,15 @@ AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::
                                               const at::Tensor& modalities,
                                               const AltUpCoefficients& coefficients,
                                               const AltUpShape& shape) {
-  const at::Tensor of_copies = by_copy(grad, shape);
   const at::Tensor factors =
-      correction_factors(modalities, coefficients).to(predictions.scalar_type());
-  const at::Tensor innovation = innovation_of(predictions, activated, shape);
-  const at::Tensor of_factors =
-      at::bmm(of_copies, innovation.unsqueeze(2)).squeeze(2).to(at::kFloat);
-  at::Tensor of_weight = at::mm(of_factors.t(), modalities);
+      correction_factors(modalities, coefficients, predictions.scalar_type());
+  AltUpRowGradients grads = update_backward_(grad, predictions, activated, factors, shape);
+  at::Tensor of_weight = at::mm(grads.coefficients.t(), modalities);
   if (coefficients.clip > 0) {
     of_weight.mul_(coefficients.weight.value.to(at::kFloat).abs().le(coefficients.clip));
   }
   write_gradient(coefficients.weight, of_weight);
-  at::Tensor of_activated = at::bmm(factors.unsqueeze(1), of_copies).squeeze(1);
-  of_copies.select(1, shape.active).sub_(of_activated);
-  return {std::move(of_activated), at::mm(of_factors, clipped(coefficients))};
+  return {std::move(grads.rows), at::mm(grads.coefficients, clipped(coefficients))};
 }
 
 at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target) {

@@ -12,8 +12,10 @@
 // after the last one.
 //
 // Rows are float32 or bfloat16, and modalities are float32 [T, C]. Coefficients are computed in
-// float32 and rounded to the dtype of rows before they multiply these. Deterministic. All functions
-// are libtorch's operators on any device: predict moves 2 T C H elements, correct 2 T C H + 2 T H.
+// float32 and rounded to the dtype of rows before they multiply these. Deterministic. The CPU has
+// libtorch's operators. So has a GPU for more than eight copies, which no published model has.
+// Kernels add up in float32 and round once. Their elements that must move: predict 2 T C H, its
+// backward 3 T C H, correct 2 T C H + T H, its backward T C H + 4 T H.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -85,6 +87,27 @@ AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::
                                               const at::Tensor& modalities,
                                               const AltUpCoefficients& coefficients,
                                               const AltUpShape& shape);
+
+// Gradients of rows, and of the coefficients that multiply them: float32 [T, C C] of mixing, or
+// [T, C] of factors.
+struct AltUpRowGradients {
+  at::Tensor rows;
+  at::Tensor coefficients;
+};
+
+// On CUDA tensors, with `mixing` L [T, C, C] and `factors` 1 + K [T, C] in the dtype of rows. The
+// functions above call these; no_cuda_mixers.cpp has them in a build without CUDA. They throw
+// Error(kInternal) for more than eight copies.
+at::Tensor altup_mix_cuda(const at::Tensor& rows, const at::Tensor& mixing,
+                          const AltUpShape& shape);
+AltUpRowGradients altup_mix_backward_cuda(const at::Tensor& grad, const at::Tensor& rows,
+                                          const at::Tensor& mixing, const AltUpShape& shape);
+at::Tensor altup_update_cuda(const at::Tensor& predictions, const at::Tensor& activated,
+                             const at::Tensor& factors, const AltUpShape& shape);
+// Returns the gradient of `activated` as rows. Replaces `grad`, which must be contiguous.
+AltUpRowGradients altup_update_backward_cuda_(const at::Tensor& grad, const at::Tensor& predictions,
+                                              const at::Tensor& activated,
+                                              const at::Tensor& factors, const AltUpShape& shape);
 
 // Calls work(begin, size) for blocks of rows. Float32 values of a block are small next to those of
 // all rows.

@@ -27,13 +27,16 @@ INSTANTIATE_TEST_SUITE_P(Devices, AltUp, testing::ValuesIn(operator_cases()), ca
 constexpr RmsNormOptions kNorm = {.epsilon = 1e-3, .weight_offset = 0.5};
 const GemmTiming kTiming = {};
 
-// Rows, and shapes: no rows, odd widths, whole vectors, another active copy.
+// Rows, and shapes: no rows, one copy, odd widths, whole vectors and more than a warp has of them,
+// more copies than kernels take, other active copies.
 struct Size {
   std::int64_t rows;
   AltUpShape shape;
 };
-const Size kSizes[] = {
-    {0, {3, 8, 0}}, {1, {2, 1, 1}}, {33, {4, 70, 0}}, {70, {3, 7, 2}}, {19, {4, 64, 1}}};
+const Size kSizes[] = {{0, {3, 8, 0}},   {1, {2, 1, 1}},   {33, {4, 70, 0}}, {70, {3, 7, 2}},
+                       {19, {4, 64, 1}}, {5, {4, 264, 3}}, {3, {4, 520, 0}}, {6, {1, 48, 0}},
+                       {9, {5, 65, 4}},  {7, {8, 134, 6}}, {1, {4, 333, 0}}, {2, {9, 40, 8}},
+                       {513, {4, 16, 2}}};
 
 template <class Check>
 void for_each_size(Check check) {
@@ -161,6 +164,53 @@ TEST_P(AltUp, CorrectionsMatchTheirFormula) {
   for_each_size([&](const Size& size) {
     expect_correction(GetParam(), size, 0);
     expect_correction(GetParam(), size, 0.8);
+  });
+}
+
+// What predict, correct and their backward compute of one input.
+std::vector<at::Tensor> outputs_of(const OperatorCase& on, const Size& size) {
+  const AltUpShape& shape = size.shape;
+  const std::int64_t copies = shape.num_copies;
+  const at::Tensor rows = random_tensor(on, {size.rows, copies * shape.hidden}, "rows");
+  const at::Tensor activated = random_tensor(on, {size.rows, shape.hidden}, "activated");
+  const at::Tensor grad = random_tensor(on, rows.sizes(), "grad");
+  const at::Tensor modalities = random_modalities(on, size);
+  const Parameter prediction = random_parameter(on, {copies * copies, copies}, "prediction");
+  const Parameter correction = random_parameter(on, {copies, copies}, "correction");
+  const AltUpPredictGradients predicted =
+      altup_predict_backward(grad, rows, modalities, {prediction, 0.8}, shape);
+  const AltUpCorrectGradients corrected =
+      altup_correct_backward_(grad, rows, activated, modalities, {correction, 0.8}, shape);
+  return {altup_predict(rows, modalities, {prediction, 0.8}, shape),
+          predicted.rows,
+          predicted.modalities,
+          prediction.grad,
+          altup_correct(rows, activated, modalities, {correction, 0.8}, shape),
+          grad,
+          corrected.activated,
+          corrected.modalities,
+          correction.grad};
+}
+
+TEST_P(AltUp, TwoRunsGiveTheSameBits) {
+  for_each_size([&](const Size& size) {
+    const std::vector<at::Tensor> one = outputs_of(GetParam(), size);
+    const std::vector<at::Tensor> two = outputs_of(GetParam(), size);
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(one[i].equal(two[i])) << i;
+  });
+}
+
+TEST_P(AltUp, CopiesThatAreNotTheActiveOneKeepTheirGradientBits) {
+  const OperatorCase& on = GetParam();
+  for_each_size([&](const Size& size) {
+    const at::Tensor grad =
+        random_tensor(on, {size.rows, size.shape.num_copies * size.shape.hidden}, "grad");
+    const at::Tensor before = copies_of(grad, size.shape);
+    const at::Tensor after = copies_of(outputs_of(on, size)[5], size.shape);
+    for (std::int64_t copy = 0; copy < size.shape.num_copies; ++copy) {
+      if (copy == size.shape.active) continue;
+      EXPECT_TRUE(after.select(1, copy).equal(before.select(1, copy))) << copy;
+    }
   });
 }
 
