@@ -1,6 +1,5 @@
 #include "models/block/executing_tape.h"
 
-#include <ranges>
 #include <utility>
 
 #include "framework/core/error.h"
@@ -44,6 +43,8 @@ void ExecutingTape::record(Operator step) {
   const int number = static_cast<int>(operators_.size());
   for (const Value output : step.outputs) use(output).maker = number;
   for (const Value needed : step.needs) ++use(needed).num_readers;
+  for (const Value input : step.inputs) use(input).forward_readers.push_back(number);
+  if (step.residual) use(*step.residual).forward_readers.push_back(number);
   operators_.push_back(std::move(step));
 }
 
@@ -88,13 +89,15 @@ at::Tensor ExecutingTape::backward(Value output, const at::Tensor& grad,
                                    std::span<const Parameter> parameters) {
   replace_parameters(parameters);
   set_gradient(output, grad);
-  for (const Operator& step : std::views::reverse(operators_)) {
+  for (in_backward_ = static_cast<int>(operators_.size()); in_backward_-- > 0;) {
+    const Operator& step = operators_[static_cast<std::size_t>(in_backward_)];
     const Value main = step.outputs.front();
     const TraceRange range(name(main) + ".backward");
     if (gradient(main).defined()) step.backward(*this);
     run_waiting_uses(main);
     set_gradient(main, at::Tensor());
     for (const Value needed : step.needs) done_reading(needed);
+    release_unread();
   }
   at::Tensor of_input = gradient(input_);
   set_gradient(input_, at::Tensor());
@@ -106,7 +109,10 @@ void ExecutingTape::recompute(Value v) {
     throw Error(ErrorCategory::kInternal,
                 "the forward of an operator reads '" + name(v) + "', which it does not declare");
   }
-  operators_.at(static_cast<std::size_t>(use(v).maker)).forward(*this);
+  const Operator& step = operators_.at(static_cast<std::size_t>(use(v).maker));
+  step.forward(*this);
+  for (const Value input : step.inputs) release_if_unread(input);
+  if (step.residual) release_if_unread(*step.residual);
 }
 
 bool ExecutingTape::backward_recomputes(Value v) const {
@@ -116,6 +122,26 @@ bool ExecutingTape::backward_recomputes(Value v) const {
 
 void ExecutingTape::done_reading(Value v) {
   if (--use(v).num_readers == 0 && kind(v) != ValueKind::kInput) release(v);
+}
+
+// Only the forward of others reads it.
+bool ExecutingTape::is_unread(Value v) const {
+  return is_available(v) && use(v).num_readers <= 0 && kind(v) != ValueKind::kInput;
+}
+
+void ExecutingTape::release_if_unread(Value v) {
+  if (!is_unread(v)) return;
+  for (const int reader : use(v).forward_readers) {
+    const Value main = operators_[static_cast<std::size_t>(reader)].outputs.front();
+    if (reader < in_backward_ && !is_available(main)) return;
+  }
+  release(v);
+}
+
+void ExecutingTape::release_unread() {
+  for (int id = 0; id < static_cast<int>(uses_.size()); ++id) {
+    if (is_unread({id})) release({id});
+  }
 }
 
 std::vector<SavedActivation> ExecutingTape::saved() const {

@@ -39,6 +39,8 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   // Throws Error(kInternal) when an operator reads a value that its `inputs` do not name.
   at::Tensor forward(Value output, const RecomputePolicy* policy);
   // Runs the backward of all operators, from `grad` of `output`. Returns the gradient of the input.
+  // Some recomputed values are inputs of other forwards alone. They are freed when the operators
+  // that read them have their outputs, and at the latest after the backward that needed them.
   // `parameters` are those of the constructor, perhaps at other addresses.
   at::Tensor backward(Value output, const at::Tensor& grad, std::span<const Parameter> parameters);
 
@@ -49,8 +51,9 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
 
  private:
   struct Use {
-    int maker = -1;       // index of an operator
-    int num_readers = 0;  // backwards that have yet to read it
+    int maker = -1;                         // index of an operator
+    int num_readers = 0;                    // backwards that have yet to read it
+    std::vector<int> forward_readers = {};  // operators
   };
 
   void recompute(Value v) override;
@@ -63,6 +66,10 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   Use& use(Value v) { return uses_.at(static_cast<std::size_t>(v.id)); }
   const Use& use(Value v) const { return uses_.at(static_cast<std::size_t>(v.id)); }
   void done_reading(Value v);
+  bool is_unread(Value v) const;
+  // After a recomputation: frees an input that no other operator needs for its output.
+  void release_if_unread(Value v);
+  void release_unread();
 
   std::size_t num_declared_ = 0;  // of the parameters
   std::vector<Use> uses_;         // of values
@@ -70,6 +77,7 @@ class ExecutingTape final : public OperatorTape, public OperatorContext {
   Value input_;
   const RecomputePolicy* policy_ = nullptr;  // in forward()
   bool in_forward_ = false;
+  int in_backward_ = 0;  // the operator whose backward runs
 };
 
 }  // namespace packtrain

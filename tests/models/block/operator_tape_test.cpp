@@ -9,6 +9,9 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <string>
+#include <vector>
+
 #include "framework/core/error.h"
 #include "models/layers/recorded_operators.h"
 #include "tests/models/cases.h"
@@ -86,6 +89,90 @@ TEST_P(Tapes, BackwardLeavesNothingButTheInput) {
     tape.backward(y, random_tensor(on, {5, kWidth}, "grad"), parameters);
     for (const SavedActivation& value : tape.saved()) EXPECT_EQ(value.name, "input");
   }
+}
+
+// x to unread = 2 x to read = unread + 1 to y = read^2. Backward of `y` recomputes all of them.
+// `left`: the values that exist in the backward of `read`.
+Value with_unread_value(ExecutingTape& tape, Value x, std::vector<std::string>& left) {
+  const ValueShape shape = tape.shape(x);
+  const auto next = [&](const char* name, Value from, bool is_read, auto compute, auto slope) {
+    const Value to = tape.value(ValueKind::kProjection, name, shape);
+    Operator step;
+    step.inputs = {from};
+    if (is_read) step.needs = {from};
+    step.outputs = {to};
+    step.forward = [=](OperatorContext& run) { run.set(to, compute(run.get(from))); };
+    step.backward = [=, &tape, &left](OperatorContext& run) {
+      if (!is_read) {
+        for (const SavedActivation& value : tape.saved()) left.push_back(value.name);
+      }
+      run.add_gradient(from, slope(run, from, run.gradient(to)));
+    };
+    tape.record(std::move(step));
+    return to;
+  };
+  const auto pass = [](OperatorContext&, Value, const at::Tensor& grad) { return grad; };
+  const auto times_two = [](OperatorContext&, Value, const at::Tensor& grad) { return grad * 2.0; };
+  const auto of_square = [](OperatorContext& run, Value from, const at::Tensor& grad) {
+    return run.get(from) * grad * 2.0;
+  };
+  const Value unread =
+      next("unread", x, true, [](const at::Tensor& v) { return v * 2.0; }, times_two);
+  const Value read = next("read", unread, false, [](const at::Tensor& v) { return v + 1.0; }, pass);
+  return next("y", read, true, [](const at::Tensor& v) { return v * v; }, of_square);
+}
+
+TEST_P(Tapes, ARecomputedValueThatNoBackwardReadsIsFreed) {
+  const OperatorCase& on = GetParam();
+  DeviceBatch batch;
+  const OperatorOptions options;
+  ExecutingTape tape({}, {batch, BlockMode::kTrain, options});
+  std::vector<std::string> left;
+  const at::Tensor x = random_tensor(on, {5, kWidth}, "x");
+  const Value y = with_unread_value(tape, tape.input(x), left);
+  const RecomputePolicy policy = RecomputePolicy::full();
+  tape.forward(y, &policy);
+  const at::Tensor grad = random_tensor(on, {5, kWidth}, "grad");
+  const at::Tensor want = wide_copy(grad) * (wide_copy(x) * 2.0 + 1.0) * 4.0;
+  expect_close(tape.backward(y, grad, {}), want, on.tolerance, "d x");
+  EXPECT_EQ(left, std::vector<std::string>({"input"}));
+  ASSERT_EQ(tape.saved().size(), 1U);
+}
+
+TEST_P(Tapes, AnInputOfTwoRecomputedValuesIsRecomputedOnceAndFreedAfterTheSecond) {
+  const OperatorCase& on = GetParam();
+  DeviceBatch batch;
+  const OperatorOptions options;
+  ExecutingTape tape({}, {batch, BlockMode::kTrain, options});
+  int num_forwards = 0;
+  std::vector<std::string> left;
+  const Value x = tape.input(random_tensor(on, {5, kWidth}, "x"));
+  const auto sum = [&](const char* name, std::vector<Value> inputs, bool reads) {
+    const Value to = tape.value(ValueKind::kProjection, name, tape.shape(x));
+    Operator step;
+    step.inputs = inputs;
+    if (reads) step.needs = inputs;
+    step.outputs = {to};
+    step.forward = [=, &num_forwards](OperatorContext& run) {
+      if (inputs.front() == x) ++num_forwards;
+      run.set(to, run.get(inputs.front()) + run.get(inputs.back()));
+    };
+    step.backward = [=, &left, &tape](OperatorContext& run) {
+      if (!reads) return;
+      for (const Value input : inputs) run.get(input);
+      for (const SavedActivation& value : tape.saved()) left.push_back(value.name);
+    };
+    tape.record(std::move(step));
+    return to;
+  };
+  const Value both = sum("both", {x, x}, false);
+  const Value first = sum("first", {both, both}, false);
+  const Value second = sum("second", {both, both}, false);
+  const Value y = sum("y", {first, second}, true);
+  const RecomputePolicy policy = RecomputePolicy::full();
+  tape.backward(y, tape.forward(y, &policy), {});
+  EXPECT_EQ(num_forwards, 2);  // of `both`: in forward and in backward
+  EXPECT_EQ(left, std::vector<std::string>({"input", "first", "second"}));
 }
 
 TEST_P(Tapes, ForwardKeepsWhatBackwardReadsAndEvaluationTheInput) {
