@@ -41,6 +41,16 @@ AltUpRowGradients altup_update_backward_cuda_(const at::Tensor& /*grad*/,
   throw_cuda_not_built("altup_correct_backward");
 }
 
+at::Tensor match_magnitude_cuda(const at::Tensor& /*p*/, const at::Tensor& /*target*/) {
+  throw_cuda_not_built("match_magnitude");
+}
+
+MagnitudeGradients match_magnitude_backward_cuda(const at::Tensor& /*grad*/,
+                                                 const at::Tensor& /*p*/,
+                                                 const at::Tensor& /*target*/) {
+  throw_cuda_not_built("match_magnitude_backward");
+}
+
 at::Tensor causal_conv_forward_cuda(const at::Tensor& /*x*/,
                                     const CausalConvParameters& /*parameters*/,
                                     const CausalConvOptions& /*options*/) {

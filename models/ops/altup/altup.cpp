@@ -16,13 +16,12 @@
 #include <utility>
 
 #include "models/ops/altup/altup_launch.h"
+#include "models/ops/altup/magnitude_launch.h"
 #include "models/ops/gradient.h"
 #include "models/ops/linear/linear.h"
 
 namespace packtrain {
 namespace {
-
-constexpr double kLeastSquare = 1e-5;  // of match_magnitude()
 
 // Rows [T, C H] as [T, C, H].
 at::Tensor by_copy(const at::Tensor& rows, const AltUpShape& shape) {
@@ -124,7 +123,8 @@ struct Magnitudes {
 
 Magnitudes magnitudes_of(const at::Tensor& p, const at::Tensor& target) {
   const at::Tensor own = mean_square(p);
-  return {mean_square(target).sqrt_(), own.clamp_min(kLeastSquare).sqrt_(), own.gt(kLeastSquare)};
+  return {mean_square(target).sqrt_(), own.clamp_min(kLeastSquareMagnitude).sqrt_(),
+          own.gt(kLeastSquareMagnitude)};
 }
 
 }  // namespace
@@ -189,6 +189,7 @@ AltUpCorrectGradients altup_correct_backward_(const at::Tensor& grad, const at::
 }
 
 at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target) {
+  if (p.is_cuda()) return match_magnitude_cuda(p, target);
   const at::Tensor exact = p.to(at::kFloat);
   const Magnitudes magnitudes = magnitudes_of(exact, target.to(at::kFloat));
   return at::mul(exact, magnitudes.target.div(magnitudes.own)).to(p.scalar_type());
@@ -196,6 +197,7 @@ at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target) {
 
 MagnitudeGradients match_magnitude_backward(const at::Tensor& grad, const at::Tensor& p,
                                             const at::Tensor& target) {
+  if (p.is_cuda()) return match_magnitude_backward_cuda(grad, p, target);
   const at::Tensor exact = p.to(at::kFloat);
   const at::Tensor x = target.to(at::kFloat);
   const at::Tensor g = grad.to(at::kFloat);

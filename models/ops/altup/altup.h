@@ -14,8 +14,8 @@
 // Rows are float32 or bfloat16, and modalities are float32 [T, C]. Coefficients are computed in
 // float32 and rounded to the dtype of rows before they multiply these. Deterministic. The CPU has
 // libtorch's operators. So has a GPU for more than eight copies, which no published model has.
-// Kernels add up in float32 and round once. Their elements that must move: predict 2 T C H, its
-// backward 3 T C H, correct 2 T C H + T H, its backward T C H + 4 T H.
+// Kernels add up in float32 and round once. Elements that must move: 2 T C H in predict, 3 T C H in
+// its backward, 2 T C H + T H in correct. The backward of correct moves T C H + 4 T H.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -119,7 +119,8 @@ void for_row_blocks(std::int64_t num_rows, const Work& work) {
   }
 }
 
-// p [T, H] with the magnitude of `target` [T, H]. Both functions have float32 copies of their rows.
+// p [T, H] with the magnitude of `target` [T, H]. On the CPU both functions have float32 copies of
+// their rows. `grad` may have gaps between rows.
 at::Tensor match_magnitude(const at::Tensor& p, const at::Tensor& target);
 
 struct MagnitudeGradients {
@@ -129,6 +130,11 @@ struct MagnitudeGradients {
 
 MagnitudeGradients match_magnitude_backward(const at::Tensor& grad, const at::Tensor& p,
                                             const at::Tensor& target);
+
+// On CUDA tensors, as above.
+at::Tensor match_magnitude_cuda(const at::Tensor& p, const at::Tensor& target);
+MagnitudeGradients match_magnitude_backward_cuda(const at::Tensor& grad, const at::Tensor& p,
+                                                 const at::Tensor& target);
 
 // Sums over rows of a b, float32 [H]: the gradient of a scale of columns.
 at::Tensor column_products(const at::Tensor& a, const at::Tensor& b);

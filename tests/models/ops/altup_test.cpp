@@ -27,8 +27,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, AltUp, testing::ValuesIn(operator_cases()), ca
 constexpr RmsNormOptions kNorm = {.epsilon = 1e-3, .weight_offset = 0.5};
 const GemmTiming kTiming = {};
 
-// Rows, and shapes: no rows, one copy, odd widths, whole vectors and more than a warp has of them,
-// more copies than kernels take, other active copies.
+// Rows, and shapes. They have no rows, one copy, odd widths, and more columns than a warp has
+// vectors. The last but one has more copies than kernels take.
 struct Size {
   std::int64_t rows;
   AltUpShape shape;
@@ -167,7 +167,7 @@ TEST_P(AltUp, CorrectionsMatchTheirFormula) {
   });
 }
 
-// What predict, correct and their backward compute of one input.
+// Predict, correct and their backward compute these of one input.
 std::vector<at::Tensor> outputs_of(const OperatorCase& on, const Size& size) {
   const AltUpShape& shape = size.shape;
   const std::int64_t copies = shape.num_copies;
@@ -240,6 +240,19 @@ TEST_P(AltUp, MagnitudesMatchTheirFormula) {
     expect_magnitude(on, p, target);
     expect_magnitude(on, p * 1e-4, target);  // below the least magnitude
   });
+}
+
+TEST_P(AltUp, MagnitudesTakeGradientsWithGapsBetweenRows) {
+  const OperatorCase& on = GetParam();
+  for (const std::int64_t width : {7, 264}) {
+    const at::Tensor p = random_tensor(on, {9, width}, "p");
+    const at::Tensor target = random_tensor(on, {9, width}, "target");
+    const at::Tensor grad = random_tensor(on, {9, 3 * width}, "grad").narrow(1, width, width);
+    const MagnitudeGradients got = match_magnitude_backward(grad, p, target);
+    const MagnitudeGradients want = match_magnitude_backward(grad.contiguous(), p, target);
+    EXPECT_TRUE(got.p.equal(want.p)) << width;
+    EXPECT_TRUE(got.target.equal(want.target)) << width;
+  }
 }
 
 TEST_P(AltUp, RowsOfZerosHaveFiniteGradients) {
