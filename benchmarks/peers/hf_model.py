@@ -164,7 +164,7 @@ def decoder_layers(model):
 
 def compile_model(model, compile_mode, dynamic=None):
     """Call it before shard(), so that its hooks are not compiled. `dynamic`: torch.compile's. Mixers of Mamba-2 stay
-    eager, because compiled they were 25 times as slow with mamba_ssm's kernels (Granite-4.0-H, H200)."""
+    eager, because compiled they were 15 times as slow with mamba_ssm's kernels (Granite-4.0-H, H200)."""
     if compile_mode == "layers":
         for module in model.modules():
             if hasattr(module, "A_log") and hasattr(module, "D"):
