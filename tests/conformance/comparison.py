@@ -4,7 +4,7 @@ from safetensors.torch import load_file
 
 TOLERANCE = 1e-4
 # Our error may be as many times transformers' own, where that is beyond the tolerance. Both depend on how many threads
-# sum: a gate of a gated delta rule had 1.8e-4 in a busy machine, and passed with 2 times alone.
+# sum. A gate of a gated delta rule had 1.8e-4 on a busy machine. Alone it passed with 2 times.
 MOST_ROUNDING = 3.0
 SMALLEST_NORM = 1e-6
 SMALLEST_SCALE = 1e-3  # losses and gradients are sums over all tokens: far larger
