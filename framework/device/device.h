@@ -62,6 +62,7 @@ struct HostBuffer {
   std::byte* data = nullptr;
   std::size_t size = 0;
   std::shared_ptr<void> owner;
+  bool is_zeroed = false;  // all bytes were 0 when it was allocated
 };
 
 struct DeviceOptions {

@@ -106,23 +106,14 @@ void multiply_columns_cuda_(const at::Tensor& /*rows*/,
   throw_cuda_not_built("multiply_columns");
 }
 
-at::Tensor gated_product_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/) {
-  throw_cuda_not_built("gated_product_forward");
-}
-
-at::Tensor gated_product_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
-                                       const at::Tensor& /*z*/, const at::Tensor& /*grad_z*/) {
-  throw_cuda_not_built("gated_product_backward");
-}
-
 at::Tensor product_norm_forward_cuda(const at::Tensor& /*x*/, const at::Tensor& /*z*/,
-                                     const Parameter& /*weight*/,
+                                     const Parameter* /*weight*/,
                                      const ProductNormOptions& /*options*/) {
   throw_cuda_not_built("product_norm_forward");
 }
 
 at::Tensor product_norm_backward_cuda(const at::Tensor& /*grad_output*/, const at::Tensor& /*x*/,
-                                      const at::Tensor& /*z*/, const Parameter& /*weight*/,
+                                      const at::Tensor& /*z*/, const Parameter* /*weight*/,
                                       const ProductNormOptions& /*options*/,
                                       const at::Tensor& /*grad_z*/,
                                       const at::Tensor& /*recomputed_output*/) {

@@ -61,7 +61,9 @@ at::Tensor OwnedState::make_state(Device& device, std::int64_t numel, at::Scalar
   }
   const auto bytes = static_cast<std::size_t>(numel) * at::elementSize(type);
   host_memory_.push_back(device.allocate_host(bytes));
-  return at::from_blob(host_memory_.back().data, {numel}, at::TensorOptions(type)).zero_();
+  const HostBuffer& memory = host_memory_.back();
+  at::Tensor state = at::from_blob(memory.data, {numel}, at::TensorOptions(type));
+  return memory.is_zeroed ? state : state.zero_();
 }
 
 std::vector<StateRange> OwnedState::place_units() {

@@ -59,7 +59,7 @@ class PinnedPages {
 HostBuffer allocate_pinned(std::size_t bytes, int index) {
   if (bytes >= kLargePinnedBytes) {
     auto pages = std::make_shared<PinnedPages>(bytes, index);
-    return {pages->data(), bytes, std::move(pages)};
+    return {pages->data(), bytes, std::move(pages), /*is_zeroed=*/true};
   }
   void* data = nullptr;
   PACKTRAIN_CUDA_CHECK(unless_no_memory(cudaHostAlloc(&data, bytes, cudaHostAllocDefault), bytes));

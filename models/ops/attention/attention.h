@@ -1,10 +1,10 @@
 // Causal attention inside each sequence of a packed batch, with grouped queries. For each sequence
 // and query head h:
 //    o = softmax(causal(scale q k^T)) v, with k and v of head h / (num_heads / num_kv_heads)
-// The pattern says which keys a query sees: all before it, or with a window W keys i-W+1..i. A soft
-// Layers with chunks run on their boundaries (chunks.h), with the same kernels. A soft
-// cap c turns scores s into c tanh(s / c) (Gemma 2). Sinks add to the softmax one logit for each
-// head (sinks.h).
+// The pattern says which keys a query sees: all before it, or with a window W keys i-W+1..i.
+// Layers with chunks run on their boundaries (chunks.h), with the same kernels. A soft cap c turns
+// scores s into c tanh(s / c) (Gemma 2). Sinks add to the softmax one logit for each head
+// (sinks.h).
 //
 // qkv is [T, num_heads + 2 num_kv_heads, D], the query, key and value heads in this order. o is [T,
 // num_heads D]. Both are float32 or bfloat16, and softmax is float32. Boundaries come from

@@ -60,7 +60,7 @@ at::Tensor normalized_product(const at::Tensor& product, const ProductNormOption
 at::Tensor product_norm_forward(const at::Tensor& x, const at::Tensor& z, const Parameter& weight,
                                 const ProductNormOptions& options) {
   check_product_norm(x, z, weight, options);
-  if (x.is_cuda()) return product_norm_forward_cuda(x, z, weight, options);
+  if (x.is_cuda()) return product_norm_forward_cuda(x, z, &weight, options);
   const at::Tensor product = at::silu(z.to(at::kFloat)).mul_(x);
   const at::Tensor normalized = normalized_product(product, options);
   return at::mul(normalized.view(x.sizes()), weight.value).to(x.scalar_type());
@@ -72,7 +72,7 @@ at::Tensor product_norm_backward(const at::Tensor& grad_output, const at::Tensor
                                  const at::Tensor& recomputed_output) {
   check_product_norm(x, z, weight, options);
   if (x.is_cuda()) {
-    return product_norm_backward_cuda(grad_output, x, z, weight, options, grad_z,
+    return product_norm_backward_cuda(grad_output, x, z, &weight, options, grad_z,
                                       recomputed_output);
   }
   const at::Tensor wide_z = z.to(at::kFloat);
@@ -96,14 +96,14 @@ at::Tensor product_norm_backward(const at::Tensor& grad_output, const at::Tensor
 
 at::Tensor gated_product_forward(const at::Tensor& x, const at::Tensor& z) {
   check_gated_product(x, z);
-  if (x.is_cuda()) return gated_product_forward_cuda(x, z);
+  if (x.is_cuda()) return product_norm_forward_cuda(x, z, nullptr, {});
   return at::silu(z.to(at::kFloat)).mul_(x).to(x.scalar_type());
 }
 
 at::Tensor gated_product_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                   const at::Tensor& z, const at::Tensor& grad_z) {
   check_gated_product(x, z);
-  if (x.is_cuda()) return gated_product_backward_cuda(grad_output, x, z, grad_z);
+  if (x.is_cuda()) return product_norm_backward_cuda(grad_output, x, z, nullptr, {}, grad_z, {});
   const at::Tensor wide_z = z.to(at::kFloat);
   const at::Tensor grad = grad_output.to(at::kFloat);
   grad_z.copy_(at::silu_backward(at::mul(grad, x), wide_z));

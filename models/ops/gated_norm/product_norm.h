@@ -39,16 +39,13 @@ at::Tensor gated_product_forward(const at::Tensor& x, const at::Tensor& z);
 at::Tensor gated_product_backward(const at::Tensor& grad_output, const at::Tensor& x,
                                   const at::Tensor& z, const at::Tensor& grad_z);
 
-// On CUDA tensors. The functions above call these; no_cuda_mixers.cpp has them in a build without
-// CUDA.
+// On CUDA tensors. The functions above call these, without a weight for the product without a norm.
+// no_cuda_mixers.cpp has them in a build without CUDA.
 at::Tensor product_norm_forward_cuda(const at::Tensor& x, const at::Tensor& z,
-                                     const Parameter& weight, const ProductNormOptions& options);
+                                     const Parameter* weight, const ProductNormOptions& options);
 at::Tensor product_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                      const at::Tensor& z, const Parameter& weight,
+                                      const at::Tensor& z, const Parameter* weight,
                                       const ProductNormOptions& options, const at::Tensor& grad_z,
                                       const at::Tensor& recomputed_output);
-at::Tensor gated_product_forward_cuda(const at::Tensor& x, const at::Tensor& z);
-at::Tensor gated_product_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                       const at::Tensor& z, const at::Tensor& grad_z);
 
 }  // namespace packtrain

@@ -39,13 +39,18 @@ ProductNormArguments product_norm_arguments(const at::Tensor& x, const at::Tenso
   return arguments;
 }
 
+// The weight in float32. Undefined without one.
+at::Tensor scale_of(const Parameter* weight) {
+  return weight != nullptr ? weight->value.to(at::kFloat).contiguous() : at::Tensor();
+}
+
 }  // namespace
 
 at::Tensor product_norm_forward_cuda(const at::Tensor& x, const at::Tensor& z,
-                                     const Parameter& weight, const ProductNormOptions& options) {
+                                     const Parameter* weight, const ProductNormOptions& options) {
   const at::Tensor in = x.contiguous();
   const at::Tensor gate = dense_columns(z);
-  const at::Tensor scale = weight.value.to(at::kFloat).contiguous();
+  const at::Tensor scale = scale_of(weight);
   at::Tensor y = at::empty(in.sizes(), in.options());
   ProductNormArguments arguments = product_norm_arguments(in, gate, scale, options);
   arguments.output = y.data_ptr();
@@ -54,13 +59,13 @@ at::Tensor product_norm_forward_cuda(const at::Tensor& x, const at::Tensor& z,
 }
 
 at::Tensor product_norm_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                      const at::Tensor& z, const Parameter& weight,
+                                      const at::Tensor& z, const Parameter* weight,
                                       const ProductNormOptions& options, const at::Tensor& grad_z,
                                       const at::Tensor& recomputed_output) {
   const at::Tensor in = x.contiguous();
   const at::Tensor gate = dense_columns(z);
   const at::Tensor grad = grad_output.contiguous();
-  const at::Tensor scale = weight.value.to(at::kFloat).contiguous();
+  const at::Tensor scale = scale_of(weight);
   const at::Tensor dz = dense_columns(grad_z);
   at::Tensor dx = at::empty(in.sizes(), in.options());
   ProductNormArguments arguments = product_norm_arguments(in, gate, scale, options);
@@ -72,9 +77,9 @@ at::Tensor product_norm_backward_cuda(const at::Tensor& grad_output, const at::T
   ColumnSumsArguments sums;
   sums.num_columns = in.size(1);
   sums.num_partials = product_norm_backward_blocks(arguments);
-  sums.targets[0] = gradient_target(&weight, "norm of a gated product");
+  sums.targets[0] = gradient_target(weight, "norm of a gated product");
   at::Tensor partials;
-  if (weight.grad.defined()) {
+  if (sums.targets[0].grad != nullptr) {
     // Without rows no kernel writes them.
     const std::int64_t sizes[] = {sums.num_partials, sums.num_columns};
     partials = in.size(0) > 0 ? at::empty(sizes, in.options().dtype(at::kFloat))
@@ -84,33 +89,6 @@ at::Tensor product_norm_backward_cuda(const at::Tensor& grad_output, const at::T
   }
   launch_product_norm(arguments, current_stream(in));
   if (partials.defined()) launch_column_sums(sums, current_stream(in));
-  if (!dz.is_same(grad_z)) grad_z.copy_(dz);
-  return dx;
-}
-
-at::Tensor gated_product_forward_cuda(const at::Tensor& x, const at::Tensor& z) {
-  const at::Tensor in = x.contiguous();
-  const at::Tensor gate = dense_columns(z);
-  at::Tensor y = at::empty(in.sizes(), in.options());
-  ProductNormArguments arguments = product_norm_arguments(in, gate, {}, {});
-  arguments.output = y.data_ptr();
-  launch_product_norm(arguments, current_stream(in));
-  return y;
-}
-
-at::Tensor gated_product_backward_cuda(const at::Tensor& grad_output, const at::Tensor& x,
-                                       const at::Tensor& z, const at::Tensor& grad_z) {
-  const at::Tensor in = x.contiguous();
-  const at::Tensor gate = dense_columns(z);
-  const at::Tensor grad = grad_output.contiguous();
-  const at::Tensor dz = dense_columns(grad_z);
-  at::Tensor dx = at::empty(in.sizes(), in.options());
-  ProductNormArguments arguments = product_norm_arguments(in, gate, {}, {});
-  arguments.grad_output = grad.const_data_ptr();
-  arguments.output = dx.data_ptr();
-  arguments.grad_z = dz.data_ptr();
-  arguments.grad_z_stride = dz.stride(0);
-  launch_product_norm(arguments, current_stream(in));
   if (!dz.is_same(grad_z)) grad_z.copy_(dz);
   return dx;
 }

@@ -100,6 +100,7 @@ constexpr std::int64_t kLargeBytes = 200'000'001;
 TEST_F(CudaStreams, LargeHostBuffersArePinnedAndZero) {
   const HostBuffer buffer = device_->allocate_host(kLargeBytes);
   ASSERT_EQ(buffer.size, static_cast<std::size_t>(kLargeBytes));
+  EXPECT_TRUE(buffer.is_zeroed);
   for (const std::int64_t at : {std::int64_t{0}, kLargeBytes / 2, kLargeBytes - 1}) {
     cudaPointerAttributes attributes{};
     PACKTRAIN_CUDA_CHECK(cudaPointerGetAttributes(&attributes, buffer.data + at));

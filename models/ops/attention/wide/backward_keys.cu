@@ -5,7 +5,6 @@
 //    dV += P^T dO, dK += scale dS^T Q
 // (FlashAttention-2, Dao, arXiv 2307.08691). Four warps compute P^T and four dP^T. Then each has 64
 // columns of dK and dV, and P^T and dS^T pass through shared memory.
-#include "framework/device/cuda/check.h"
 #include "models/ops/attention/wide/rows.cuh"
 
 namespace packtrain {
@@ -43,6 +42,9 @@ struct Queries {
 template <int kStages>
 class KeyGradients {
  public:
+  static constexpr int kSharedBytes = KeyShared<kStages>::kBytes;
+  static constexpr int kTileRows = kKeys;
+
   __device__ KeyGradients(const WideAttentionArguments& a, unsigned char* shared)
       : a_(a),
         shared_(shared),
@@ -221,31 +223,15 @@ class KeyGradients {
   float of_value_[2][2 * kColumns][4] = {};
 };
 
-template <int kStages>
-__global__ void __launch_bounds__(device::kWideThreads, 1)
-    key_kernel(const __grid_constant__ WideAttentionArguments arguments) {
-  extern __shared__ __align__(1024) unsigned char shared[];
-  KeyGradients<kStages>(arguments, shared).run();
-}
-
-template <int kStages>
-void launch(const WideAttentionArguments& arguments, void* stream) {
-  constexpr int kBytes = KeyShared<kStages>::kBytes;
-  static_assert(kBytes <= (kStages == 1 ? kSmallWideSharedBytes : kWideSharedBytes));
-  const auto kernel = key_kernel<kStages>;
-  PACKTRAIN_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const dim3 grid(device::num_wide_tiles(arguments.num_keys, arguments.num_sequences, kKeys),
-                  static_cast<unsigned>(arguments.num_kv_heads));
-  kernel<<<grid, device::kWideThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(arguments);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
-}
-
 }  // namespace
 
 void launch_wide_attention_backward_keys(const WideAttentionArguments& arguments, void* stream) {
-  if (arguments.is_small) return launch<1>(arguments, stream);
-  launch<2>(arguments, stream);
+  using Small = KeyGradients<1>;
+  using Large = KeyGradients<2>;
+  static_assert(Small::kSharedBytes <= kSmallWideSharedBytes);
+  static_assert(Large::kSharedBytes <= kWideSharedBytes);
+  const auto launch = arguments.is_small ? device::launch_wide<Small> : device::launch_wide<Large>;
+  launch(arguments, arguments.num_keys, arguments.num_kv_heads, stream);
 }
 
 }  // namespace packtrain

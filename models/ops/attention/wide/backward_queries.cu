@@ -4,7 +4,6 @@
 // with delta = sum(dO O) of each query, which it also writes for the kernel of keys
 // (FlashAttention-2, Dao, arXiv 2307.08691). Four warps compute P and four dP. Then each has
 // columns of dQ in registers, and dS passes through shared memory.
-#include "framework/device/cuda/check.h"
 #include "models/ops/attention/wide/rows.cuh"
 #include "models/ops/cuda/warp_sum.cuh"
 
@@ -33,6 +32,9 @@ struct QueryShared {
 template <int kQueries>
 class QueryGradients {
  public:
+  static constexpr int kSharedBytes = QueryShared<kQueries>::kBytes;
+  static constexpr int kTileRows = kQueries;
+
   __device__ QueryGradients(const WideAttentionArguments& a, unsigned char* shared)
       : a_(a),
         shared_(shared),
@@ -203,31 +205,15 @@ class QueryGradients {
   float sums_[2][2 * kColumns][4] = {};
 };
 
-template <int kQueries>
-__global__ void __launch_bounds__(device::kWideThreads, 1)
-    query_kernel(const __grid_constant__ WideAttentionArguments arguments) {
-  extern __shared__ __align__(1024) unsigned char shared[];
-  QueryGradients<kQueries>(arguments, shared).run();
-}
-
-template <int kQueries>
-void launch(const WideAttentionArguments& arguments, void* stream) {
-  constexpr int kBytes = QueryShared<kQueries>::kBytes;
-  static_assert(kBytes <= (kQueries == 32 ? kSmallWideSharedBytes : kWideSharedBytes));
-  const auto kernel = query_kernel<kQueries>;
-  PACKTRAIN_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const dim3 grid(device::num_wide_tiles(arguments.num_rows, arguments.num_sequences, kQueries),
-                  static_cast<unsigned>(arguments.num_heads));
-  kernel<<<grid, device::kWideThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(arguments);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
-}
-
 }  // namespace
 
 void launch_wide_attention_backward_queries(const WideAttentionArguments& arguments, void* stream) {
-  if (arguments.is_small) return launch<32>(arguments, stream);
-  launch<64>(arguments, stream);
+  using Small = QueryGradients<32>;
+  using Large = QueryGradients<64>;
+  static_assert(Small::kSharedBytes <= kSmallWideSharedBytes);
+  static_assert(Large::kSharedBytes <= kWideSharedBytes);
+  const auto launch = arguments.is_small ? device::launch_wide<Small> : device::launch_wide<Large>;
+  launch(arguments, arguments.num_rows, arguments.num_heads, stream);
 }
 
 }  // namespace packtrain

@@ -2,7 +2,6 @@
 // 2307.08691). A block of threads has 64 queries of one head and reads tiles of keys. The scores of
 // a tile are of four warps' rows by two warps' keys. Then each warp has 32 rows by 128 columns of
 // the output in registers. Weights in bfloat16 and the rows' factors pass through shared memory.
-#include "framework/device/cuda/check.h"
 #include "models/ops/attention/wide/rows.cuh"
 
 namespace packtrain {
@@ -35,6 +34,9 @@ struct RowState {
 template <int kKeys>
 class WideForward {
  public:
+  static constexpr int kSharedBytes = ForwardShared<kKeys>::kBytes;
+  static constexpr int kTileRows = kQueries;
+
   __device__ WideForward(const WideAttentionArguments& a, unsigned char* shared)
       : a_(a),
         shared_(shared),
@@ -241,31 +243,15 @@ class WideForward {
   float output_[2][16][4] = {};
 };
 
-template <int kKeys>
-__global__ void __launch_bounds__(device::kWideThreads, 1)
-    forward_kernel(const __grid_constant__ WideAttentionArguments arguments) {
-  extern __shared__ __align__(1024) unsigned char shared[];
-  WideForward<kKeys>(arguments, shared).run();
-}
-
-template <int kKeys>
-void launch(const WideAttentionArguments& arguments, void* stream) {
-  constexpr int kBytes = ForwardShared<kKeys>::kBytes;
-  static_assert(kBytes <= (kKeys == 32 ? kSmallWideSharedBytes : kWideSharedBytes));
-  const auto kernel = forward_kernel<kKeys>;
-  PACKTRAIN_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const dim3 grid(device::num_wide_tiles(arguments.num_rows, arguments.num_sequences, kQueries),
-                  static_cast<unsigned>(arguments.num_heads));
-  kernel<<<grid, device::kWideThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(arguments);
-  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
-}
-
 }  // namespace
 
 void launch_wide_attention_forward(const WideAttentionArguments& arguments, void* stream) {
-  if (arguments.is_small) return launch<32>(arguments, stream);
-  launch<64>(arguments, stream);
+  using Small = WideForward<32>;
+  using Large = WideForward<64>;
+  static_assert(Small::kSharedBytes <= kSmallWideSharedBytes);
+  static_assert(Large::kSharedBytes <= kWideSharedBytes);
+  const auto launch = arguments.is_small ? device::launch_wide<Small> : device::launch_wide<Large>;
+  launch(arguments, arguments.num_rows, arguments.num_heads, stream);
 }
 
 }  // namespace packtrain

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "framework/device/cuda/check.h"
 #include "models/ops/attention/wide/launch.h"
 #include "models/ops/cuda/async_copy.cuh"
 #include "models/ops/cuda/matrix_fragments.cuh"
@@ -189,6 +190,27 @@ __device__ void write_wide_rows(const float (&sums)[kTiles][4], const float (&fa
           bfloat16_pair(factor[half] * sums[n][2 * half], factor[half] * sums[n][2 * half + 1]);
     }
   }
+}
+
+// `Work` has one tile of rows of one head.
+template <typename Work>
+__global__ void __launch_bounds__(kWideThreads, 1)
+    wide_kernel(const __grid_constant__ WideAttentionArguments arguments) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  Work(arguments, shared).run();
+}
+
+// A block of threads for each tile of Work::kTileRows of `num_rows` rows, and each of `num_heads`.
+template <typename Work>
+void launch_wide(const WideAttentionArguments& arguments, std::int64_t num_rows, int num_heads,
+                 void* stream) {
+  const auto kernel = wide_kernel<Work>;
+  PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            Work::kSharedBytes));
+  const dim3 grid(num_wide_tiles(num_rows, arguments.num_sequences, Work::kTileRows),
+                  static_cast<unsigned>(num_heads));
+  kernel<<<grid, kWideThreads, Work::kSharedBytes, static_cast<cudaStream_t>(stream)>>>(arguments);
+  PACKTRAIN_CUDA_CHECK(cudaGetLastError());
 }
 
 }  // namespace packtrain::device
