@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -149,6 +150,7 @@ class OperatorTape : public Tape {
   Value value(ValueKind kind, std::string_view name, const ValueShape& shape);
 
   std::size_t num_values() const { return values_.size(); }
+  // References stay valid while values are added.
   const ValueShape& shape(Value v) const { return info(v).shape; }
   ValueKind kind(Value v) const { return info(v).kind; }
   const std::string& name(Value v) const { return info(v).name; }
@@ -162,7 +164,7 @@ class OperatorTape : public Tape {
 
   const Info& info(Value v) const { return values_.at(static_cast<std::size_t>(v.id)); }
 
-  std::vector<Info> values_;
+  std::deque<Info> values_;  // a vector would move them when it grows
 };
 
 }  // namespace packtrain

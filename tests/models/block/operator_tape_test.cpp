@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "models/block/shape_tape.h"
 #include "models/layers/recorded_operators.h"
 #include "tests/models/cases.h"
 
@@ -46,6 +47,14 @@ std::vector<Parameter> some_parameters(const OperatorCase& on) {
   return {random_parameter(on, {kWidth}, "norm"), random_parameter(on, {kWidth, kWidth}, "first"),
           random_parameter(on, {2 * kWidth, kWidth}, "gate_up"),
           random_parameter(on, {kWidth, kWidth}, "down")};
+}
+
+TEST(ShapeTapes, ShapesStayWhereTheyAreWhenValuesAreAdded) {
+  ShapeTape tape({.num_rows = 3});
+  const Value x = tape.input(kWidth);
+  const ValueShape& shape = tape.shape(x);
+  for (int i = 0; i < 1000; ++i) tape.value(ValueKind::kProjection, "y", shape);
+  EXPECT_EQ(&tape.shape(x), &shape);
 }
 
 TEST_P(Tapes, GradientsOfSeveralUsesAreAddedUnderEveryPolicy) {
