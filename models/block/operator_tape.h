@@ -120,7 +120,8 @@ struct MultiplyAdds {
 };
 
 // One operator. `forward` computes its outputs from its inputs. `backward` reads the gradient of
-// outputs[0] and sets those of the inputs. The other members describe both for estimates.
+// outputs[0] and sets those of the inputs. It also reads and clears gradients of other outputs that
+// have one. The other members describe both for estimates.
 struct Operator {
   std::vector<Value> inputs;  // values that `forward` reads
   // The input that forward adds to its result, so that backward passes the gradient on unchanged.

@@ -29,18 +29,13 @@ Value LayerOperators::expand_copies(OperatorTape& tape, Value x) const {
 }
 
 Value LayerOperators::merge_copies(OperatorTape& tape, Value rows) const {
-  const AltUpShape shape = altup_shape(config_);
-  // In backward the last copy is the first to have a gradient.
-  constexpr GradientMemory kMemory = GradientMemory::kOwn;
-  const Value first = altup_copy(tape, "altup.copy.0", rows, shape, 0, kMemory);
+  const std::vector<Value> copies = altup_copies(tape, "altup.copy", rows, altup_shape(config_));
   std::vector<Value> projections;
-  for (std::int64_t copy = 1; copy < config_.altup.num_copies; ++copy) {
-    const std::string name = fmt::format("altup.copy.{}", copy);
-    const Value one = altup_copy(tape, name, rows, shape, copy, kMemory);
-    projections.push_back(
-        project(tape, fmt::format("altup.merge.{}", copy), one, config_.hidden_size, false));
+  for (std::size_t copy = 1; copy < copies.size(); ++copy) {
+    projections.push_back(project(tape, fmt::format("altup.merge.{}", copy), copies[copy],
+                                  config_.hidden_size, false));
   }
-  return altup_merge(tape, "altup.mean", first, projections);
+  return altup_merge(tape, "altup.mean", copies.front(), projections);
 }
 
 LayerOperators::ActiveRows LayerOperators::select_active(OperatorTape& tape,

@@ -174,7 +174,7 @@ class PeakFinder {
   }
 
   // Gradients of the residual stream in the backward of a branch. The caller holds the output's. A
-  // branch that an operator of its own adds has another one of the same size.
+  // branch that an operator of its own adds has another one of the stream's size.
   SavedActivation residual_gradients(const ShapeTape& tape, bool is_first_branch) const {
     const Operator& addition = last_addition(tape);
     const std::int64_t output = tape.shape(addition.outputs.front()).bytes();
@@ -184,7 +184,9 @@ class PeakFinder {
     }
     const bool is_apart =
         addition.multiply_adds.of_rows + addition.multiply_adds.of_frozen_rows == 0;
-    return {"gradient of the layer's output", is_apart ? 2 * output : output};
+    // The last layer with copies of the hidden state returns their mean.
+    const std::int64_t of_caller = tape.shape(tape.operators().back().outputs.front()).bytes();
+    return {"gradient of the layer's output", is_apart ? of_caller + output : output};
   }
 
   const DecoderConfig& config_;

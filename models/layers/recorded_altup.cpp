@@ -1,10 +1,12 @@
 #include "models/layers/recorded_altup.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
@@ -154,6 +156,35 @@ Value altup_correct(OperatorTape& tape, const std::string& name, Value predictio
   return y;
 }
 
+std::vector<Value> altup_copies(OperatorTape& tape, const std::string& name, Value rows,
+                                const AltUpShape& shape) {
+  const ValueShape in = tape.shape(rows);
+  std::vector<Value> copies;
+  for (std::int64_t i = 0; i < shape.num_copies; ++i) {
+    copies.push_back(tape.value(ValueKind::kNormOutput, name + "." + std::to_string(i),
+                                {in.num_rows, shape.hidden, in.dtype}));
+  }
+  Operator step;
+  step.inputs = {rows};
+  step.outputs = copies;
+  step.forward = [=](OperatorContext& run) {
+    const at::Tensor all = run.get(rows);
+    for (std::int64_t i = 0; i < shape.num_copies; ++i) {
+      run.set(copies[static_cast<std::size_t>(i)], altup_copy(all, shape, i));
+    }
+  };
+  step.backward = [=](OperatorContext& run) {
+    std::vector<at::Tensor> grads;
+    for (const Value copy : copies) {
+      grads.push_back(run.gradient(copy));
+      run.set_gradient(copy, at::Tensor());
+    }
+    run.add_gradient(rows, at::cat(grads, 1));
+  };
+  tape.record(std::move(step));
+  return copies;
+}
+
 Value altup_copy(OperatorTape& tape, const std::string& name, Value rows, const AltUpShape& shape,
                  std::int64_t index, GradientMemory memory) {
   const ValueShape in = tape.shape(rows);
@@ -165,11 +196,7 @@ Value altup_copy(OperatorTape& tape, const std::string& name, Value rows, const 
   step.backward = [=](OperatorContext& run) {
     const at::Tensor grad = run.gradient(y);
     at::Tensor sum = run.gradient(rows);
-    if (!sum.defined()) {
-      sum = at::zeros({in.num_rows, in.width}, grad.options());
-    } else if (memory == GradientMemory::kShared) {
-      sum = sum.clone();
-    }
+    if (memory == GradientMemory::kShared) sum = sum.clone();
     view_of_copy(sum, shape, index).add_(grad);
     run.set_gradient(rows, sum);
   };

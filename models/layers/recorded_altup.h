@@ -59,7 +59,11 @@ enum class GradientMemory {
   kOwn      // none other: backward adds to it
 };
 
-// One copy [rows, H].
+// Each copy [rows, H], named NAME.0 to NAME.(C-1). All of them must be read. One operator makes
+// them, so that a recomputation makes `rows` once.
+std::vector<Value> altup_copies(OperatorTape& tape, const std::string& name, Value rows,
+                                const AltUpShape& shape);
+// One copy [rows, H]. An operator after it must read `rows` too.
 Value altup_copy(OperatorTape& tape, const std::string& name, Value rows, const AltUpShape& shape,
                  std::int64_t index, GradientMemory memory);
 // x [rows, H] times the parameter [H].
