@@ -7,6 +7,7 @@
 #include "models/ops/delta_rule/causal_conv.h"
 #include "models/ops/delta_rule/delta_rule.h"
 #include "models/ops/delta_rule/delta_rule_bytes.h"
+#include "models/ops/gate_cutoff/gate_cutoff.h"
 #include "models/ops/gated_norm/gated_norm.h"
 #include "models/ops/gated_norm/product_norm.h"
 #include "models/ops/latent_heads/latent_heads.h"
@@ -49,6 +50,15 @@ MagnitudeGradients match_magnitude_backward_cuda(const at::Tensor& /*grad*/,
                                                  const at::Tensor& /*p*/,
                                                  const at::Tensor& /*target*/) {
   throw_cuda_not_built("match_magnitude_backward");
+}
+
+at::Tensor gate_cutoff_forward_cuda(const at::Tensor& /*x*/, double /*quantile*/) {
+  throw_cuda_not_built("gate_cutoff_forward");
+}
+
+void gate_cutoff_backward_cuda_(const at::Tensor& /*grad*/, const at::Tensor& /*x*/,
+                                double /*quantile*/) {
+  throw_cuda_not_built("gate_cutoff_backward");
 }
 
 at::Tensor causal_conv_forward_cuda(const at::Tensor& /*x*/,

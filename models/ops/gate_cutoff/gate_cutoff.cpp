@@ -34,12 +34,14 @@ double normal_quantile(double share) {
 }
 
 at::Tensor gate_cutoff_forward(const at::Tensor& x, double quantile) {
+  if (x.is_cuda()) return gate_cutoff_forward_cuda(x, quantile);
   at::Tensor y = x.clone();
   y.narrow(1, 0, x.size(1) / 2).copy_(cut_gates(x, quantile).cut.clamp_min_(0));
   return y;
 }
 
 void gate_cutoff_backward_(const at::Tensor& grad, const at::Tensor& x, double quantile) {
+  if (x.is_cuda()) return gate_cutoff_backward_cuda_(grad, x, quantile);
   const CutGates cut = cut_gates(x, quantile);
   const at::Tensor of_gate = grad.narrow(1, 0, x.size(1) / 2);
   const at::Tensor passed = at::mul(of_gate.to(at::kFloat), cut.cut.gt(0));

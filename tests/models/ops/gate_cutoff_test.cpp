@@ -19,8 +19,9 @@ namespace {
 class GateCutoff : public testing::TestWithParam<OperatorCase> {};
 INSTANTIATE_TEST_SUITE_P(Devices, GateCutoff, testing::ValuesIn(operator_cases()), case_name);
 
-// No rows, odd widths, whole vectors.
-constexpr std::int64_t kGateShapes[][2] = {{0, 8}, {1, 3}, {33, 70}, {130, 512}, {3, 1001}};
+// No rows, odd widths, whole vectors, several vectors of a thread.
+constexpr std::int64_t kGateShapes[][2] = {{0, 8},     {1, 3},    {33, 70},
+                                           {130, 512}, {3, 1001}, {5, 9000}};
 
 void expect_formula(const OperatorCase& on, std::int64_t rows, std::int64_t inner,
                     double quantile) {
@@ -49,6 +50,17 @@ TEST_P(GateCutoff, MatchesItsFormula) {
       expect_formula(GetParam(), rows, inner, quantile);
     }
   }
+}
+
+TEST_P(GateCutoff, HasTheSameBitsAgain) {
+  const OperatorCase& on = GetParam();
+  const at::Tensor x = random_tensor(on, {17, 2 * 520}, "x");
+  const at::Tensor grad = random_tensor(on, {17, 2 * 520}, "grad");
+  const at::Tensor again = grad.clone();
+  EXPECT_TRUE(gate_cutoff_forward(x, 1.2).equal(gate_cutoff_forward(x, 1.2)));
+  gate_cutoff_backward_(grad, x, 1.2);
+  gate_cutoff_backward_(again, x, 1.2);
+  EXPECT_TRUE(again.equal(grad));
 }
 
 TEST_P(GateCutoff, LeavesTheInputAsItIs) {
