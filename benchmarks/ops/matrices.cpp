@@ -8,6 +8,8 @@
 #include <array>
 
 #include "benchmarks/ops/op_benchmark.h"
+#include "models/ops/matmul/matmul.h"
+#include "models/ops/syrk/syrk.h"
 #include "parallel/sharding/matrix_plan.h"
 #include "training/optimizers/moment_update.h"
 #include "training/optimizers/newton_schulz.h"
@@ -46,6 +48,26 @@ void add_newton_schulz(OpBenchmarks& benchmarks, std::int64_t count, std::int64_
                         .make_reference = [=] { return products_of(count, rows, columns); }});
 }
 
+// Operations are those of one triangle.
+void add_syrk(OpBenchmarks& benchmarks, std::int64_t n, std::int64_t k) {
+  const auto product = [=](auto multiply) {
+    return [=] {
+      return [=, x = random_numbers({1, n, k}, at::kBFloat16),
+              out = random_numbers({1, n, n}, at::kBFloat16)] { multiply(out, x); };
+    };
+  };
+  benchmarks.push_back({.name = "syrk",
+                        .shape = shape_text({n, k}),
+                        .flops = static_cast<double>(n * n * k),
+                        .make = product([](const at::Tensor& out, const at::Tensor& x) {
+                          syrk_out(out, x, {}, {});
+                        }),
+                        .reference = "a GEMM",
+                        .make_reference = product([](const at::Tensor& out, const at::Tensor& x) {
+                          gemm_out(out[0], x[0], x[0].t(), {}, {});
+                        })});
+}
+
 void add_moment_update(OpBenchmarks& benchmarks, const char* name, MomentRule rule,
                        double bytes_an_element) {
   constexpr std::int64_t kNumel = std::int64_t{1} << 28;
@@ -75,6 +97,9 @@ void add_matrices(OpBenchmarks& benchmarks) {
   add_newton_schulz(benchmarks, 1, 4096, 4096);
   add_newton_schulz(benchmarks, 2, 1024, 4096);
   add_newton_schulz(benchmarks, 128, 768, 2048);
+  add_syrk(benchmarks, 4096, 14336);
+  add_syrk(benchmarks, 4096, 4096);
+  add_syrk(benchmarks, 2048, 8192);
   add_moment_update(benchmarks, "muon, momentum", MomentRule::kMuonMomentum, 4 + 4 + 2 + 2);
   add_moment_update(benchmarks, "muon, weights", MomentRule::kMuonWeights, 4 + 4 + 2 + 2);
   add_moment_update(benchmarks, "lion", MomentRule::kLion, 4 + 4 + 4 + 4 + 2 + 2);

@@ -6,6 +6,7 @@
 #include "models/ops/experts/grouped_wgrad_cuda.h"
 #include "models/ops/linear/lora_cuda.h"
 #include "models/ops/nf4/nf4_gemm_cuda.h"
+#include "models/ops/syrk/syrk.h"
 
 namespace packtrain {
 
@@ -105,6 +106,18 @@ at::Tensor nf4_gemm_forward_cuda(const at::Tensor& /*x*/, const Parameter& /*wei
 at::Tensor nf4_gemm_backward_cuda(const at::Tensor& /*grad_output*/, const Parameter& /*weight*/,
                                   const at::Tensor& /*addend*/) {
   throw_cuda_not_built("nf4_gemm_backward");
+}
+
+bool has_syrk_cuda() {
+  return false;
+}
+
+bool syrk_takes(const at::Tensor& /*out*/, const at::Tensor& /*x*/, const SyrkTerms& /*terms*/) {
+  return false;
+}
+
+void syrk_cuda(const at::Tensor& /*out*/, const at::Tensor& /*x*/, const SyrkTerms& /*terms*/) {
+  throw_cuda_not_built("syrk");
 }
 
 void launch_short_attention_backward_hopper(const ShortAttentionArguments& /*arguments*/,

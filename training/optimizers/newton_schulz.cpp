@@ -1,7 +1,5 @@
 #include "training/optimizers/newton_schulz.h"
 
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -13,7 +11,8 @@
 #include <utility>
 
 #include "framework/core/error.h"
-#include "models/ops/matmul/matmul.h"
+#include "models/ops/matmul/batched_gemm.h"
+#include "models/ops/syrk/syrk.h"
 
 namespace packtrain {
 namespace {
@@ -42,19 +41,6 @@ Workspace make_workspace(const at::Tensor& x, std::int64_t count) {
   return {own(x.size(1), x.size(2)), own(x.size(1), x.size(2)), own(less, less), own(less, less)};
 }
 
-// out = scale left right + addend. A batch of one uses the GEMM of the model's operators.
-void multiply(at::Tensor out, const at::Tensor& left, const at::Tensor& right, double scale,
-              const at::Tensor& addend, const GemmTiming& timing) {
-  if (out.size(0) == 1) {
-    const GemmTerms terms{.addend = addend.defined() ? addend[0] : at::Tensor(), .scale = scale};
-    gemm_out(out[0], left[0], right[0], terms, timing);
-  } else if (addend.defined()) {
-    at::baddbmm_out(out, addend, left, right, /*beta=*/1, scale);
-  } else {
-    at::bmm_out(out, left, right).mul_(scale);
-  }
-}
-
 // Writes the result of `from` divided by the returned factor to work.x. X is the buffer times a
 // number that grows by a in each iteration, so that no pass is needed for a X:
 //    A' = b A, X' = X + ((A' + c / b^2 A' A') X) / a
@@ -64,14 +50,13 @@ double iterate(const at::Tensor& from, Workspace& work, const GemmTiming& timing
   at::div_out(work.x, from, norm.clamp_min_(kNewtonSchulzEpsilon));
   double factor = 1;
   for (int step = 0; step < kNewtonSchulzSteps; ++step) {
-    const at::Tensor transposed = work.x.transpose(1, 2);
-    const double scale = kNewtonSchulzB * factor * factor;
-    multiply(work.gram, is_wide ? work.x : transposed, is_wide ? transposed : work.x, scale, {},
+    syrk_out(work.gram, work.x, {.transposed = !is_wide, .scale = kNewtonSchulzB * factor * factor},
              timing);
-    multiply(work.polynomial, work.gram, work.gram,
-             kNewtonSchulzC / (kNewtonSchulzB * kNewtonSchulzB), work.gram, timing);
-    multiply(work.next, is_wide ? work.polynomial : work.x, is_wide ? work.x : work.polynomial,
-             1 / kNewtonSchulzA, work.x, timing);
+    constexpr double kOfSquare = kNewtonSchulzC / (kNewtonSchulzB * kNewtonSchulzB);
+    syrk_out(work.polynomial, work.gram, {.scale = kOfSquare, .addend = work.gram}, timing);
+    batched_gemm_out(work.next, is_wide ? work.polynomial : work.x,
+                     is_wide ? work.x : work.polynomial,
+                     {.addend = work.x, .scale = 1 / kNewtonSchulzA}, timing);
     std::swap(work.x, work.next);
     factor *= kNewtonSchulzA;
   }
