@@ -24,7 +24,7 @@ NUM_TURNS = 10
 PRESETS = (("asan",), ("tsan", "fuzz"))  # of even and of odd turns
 # The C++ tests that one run has under a sanitizer. The last parts need nearly all libraries, the first ones few.
 FOLDERS = {
-    "asan": (("framework", "samplers", "collators", "fuzz"), ("models",), ("parallel", "training", "launch")),
+    "asan": (("framework", "samplers", "collators", "fuzz"), ("models",), ("parallel",), ("training",), ("launch",)),
     "tsan": (("framework", "samplers"), ("parallel", "training")),
 }
 CASES_OF_A_TEST = r"(\w+)\[.+\]"
