@@ -14,6 +14,7 @@
 #include "framework/config/optimizer_checks.h"
 #include "framework/config/precision_checks.h"
 #include "framework/config/sophia_settings.h"
+#include "framework/config/unread_checks.h"
 #include "framework/core/error.h"
 
 namespace packtrain {
@@ -236,6 +237,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_adapter_init(config, places);
   check_objective(config, places);
   check_sophia(config, places);
+  check_keys_are_read(config, places);
 }
 
 void check_for_training(const Config& config) {

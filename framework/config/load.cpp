@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 
 #include "framework/config/resolve.h"
@@ -35,11 +36,23 @@ std::optional<Setting> read_sectionless(const std::string& override_text) {
   return setting;
 }
 
+// The advice where a folder is given: that of a run has its configuration.
+void refuse_folder(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return;
+  const std::string own = (std::filesystem::path(path) / "config.yaml").string();
+  const bool is_run = std::filesystem::exists(own);
+  throw Error(ErrorCategory::kConfig,
+              fmt::format("{}: is a folder, wanted a configuration file (YAML)", path),
+              is_run ? fmt::format("Give the run's own one, {}.", own)
+                     : "`packtrain config` prints one with all keys.");
+}
+
 }  // namespace
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
   std::vector<Setting> settings;
   if (!path.empty()) {
+    refuse_folder(path);
     settings = read_settings(read_text(path, ErrorCategory::kConfig, kMaxConfigBytes), path);
   }
   for (const std::string& override_text : overrides) {

@@ -58,21 +58,14 @@ std::string stated_kind(const Config& config, const SettingPlaces& places) {
   return stated("objective.kind", name_of_kind(config.objective.kind), places);
 }
 
-bool is_changed(const Config& config, const char* key) {
-  return config_value(config, key) != config_value(Config(), key);
-}
-
-// A resolved configuration has all keys, so that only values that differ from the default count.
-void check_keys_are_read(const Config& config, const SettingPlaces& places) {
+void check_kind_reads_keys(const Config& config, const SettingPlaces& places) {
   for (const KeyReaders& readers : key_readers()) {
     if (std::ranges::find(readers.kinds, config.objective.kind) != readers.kinds.end()) continue;
     if (!is_changed(config, readers.key)) continue;
     std::vector<std::string> names;
     for (const Kind kind : readers.kinds) names.push_back(name_of_kind(kind));
-    fail_check(fmt::format("{}, but {}, which does not read it",
-                           stated(readers.key, config_value(config, readers.key), places),
-                           stated_kind(config, places)),
-               fmt::format("Leave it out, or set objective.kind to {}.", fmt::join(names, " or ")));
+    fail_unread(config, readers.key, "objective.kind",
+                fmt::format("objective.kind to {}", fmt::join(names, " or ")), places);
   }
 }
 
@@ -182,7 +175,7 @@ void check_groups_stay_whole(const Config& config, const SettingPlaces& places) 
 }  // namespace
 
 void check_objective(const Config& config, const SettingPlaces& places) {
-  check_keys_are_read(config, places);
+  check_kind_reads_keys(config, places);
   if (!trains_groups(config.objective)) return;
   if (!config.adapters.empty()) {
     fail_check(fmt::format("adapters ({}) are several, but {}", place_of("adapters", places),

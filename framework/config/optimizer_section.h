@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/config/precision_section.h"
@@ -62,12 +63,15 @@ inline bool rounds_moments_at_random(const OptimizerSection& optimizer) {
   return optimizer.name != "adamw" || !std::ranges::all_of(optimizer.groups, has_codes);
 }
 
+// True if it is the optimizer of the section or of a group.
+inline bool uses_optimizer(const OptimizerSection& optimizer, std::string_view name) {
+  const auto has_name = [&](const OptimizerGroupSetting& group) { return group.name == name; };
+  return optimizer.name == name || std::ranges::any_of(optimizer.groups, has_name);
+}
+
 // True if an optimizer of the run has factored second moments (training/optimizers/adafactor.h).
 inline bool has_factored_moments(const OptimizerSection& optimizer) {
-  const auto is_adafactor = [](const OptimizerGroupSetting& group) {
-    return group.name == "adafactor";
-  };
-  return optimizer.name == "adafactor" || std::ranges::any_of(optimizer.groups, is_adafactor);
+  return uses_optimizer(optimizer, "adafactor");
 }
 
 }  // namespace packtrain

@@ -82,6 +82,29 @@ class PlainYamlOnly : public YAML::EventHandler {
   std::size_t depth_ = 0;
 };
 
+// Line and column, from 1 on, of the first tab that indents a line. yaml-cpp's error names the
+// place after it, and not the tab.
+std::optional<std::pair<int, int>> first_indenting_tab(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const std::size_t at = line.find_first_not_of(' ');
+    const bool has_content = line.find_first_not_of(" \t\r") != std::string::npos;
+    if (has_content && line[at] == '\t') return std::pair{number, static_cast<int>(at) + 1};
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void reject_syntax(const std::string& text, const Source& source,
+                                const YAML::Exception& failure) {
+  const auto tab = first_indenting_tab(text);
+  if (tab && source.has_lines && tab->first <= failure.mark.line + 1) {
+    reject_at(fmt::format("{}:{}:{}", source.name, tab->first, tab->second),
+              "got a tab in front of a key, wanted spaces", "YAML takes no tabs there.");
+  }
+  reject_at(source.at(failure.mark), "YAML syntax: " + failure.msg);
+}
+
 YAML::Node parse(const std::string& text, const Source& source) {
   if (text.size() > kMaxConfigBytes) {
     reject_at(source.name, fmt::format("got {} bytes, wanted a configuration of at most {}",
@@ -98,7 +121,7 @@ YAML::Node parse(const std::string& text, const Source& source) {
     }
     return YAML::Load(text);
   } catch (const YAML::Exception& failure) {
-    reject_at(source.at(failure.mark), "YAML syntax: " + failure.msg);
+    reject_syntax(text, source, failure);
   }
 }
 

@@ -12,15 +12,9 @@ namespace {
 constexpr const char* kSophiaKeys[] = {"optimizer.gamma", "optimizer.hessian_every",
                                        "optimizer.hessian_share"};
 
-// A resolved configuration has all keys, so that only values that differ from the default count.
 void check_read_by_sophia(const Config& config, const SettingPlaces& places) {
-  const Config defaults;
   for (const char* key : kSophiaKeys) {
-    const std::string value = config_value(config, key);
-    if (value == config_value(defaults, key)) continue;
-    fail_check(fmt::format("{}, but {}, which does not read it", stated(key, value, places),
-                           stated("optimizer.name", config.optimizer.name, places)),
-               "Leave it out, or set optimizer.name: sophia.");
+    fail_if_changed(config, key, "optimizer.name", "sophia", places);
   }
 }
 

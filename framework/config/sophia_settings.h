@@ -1,8 +1,6 @@
 // Settings of optimizer.name: sophia.
 #pragma once
 
-#include <algorithm>
-
 #include "framework/config/checks.h"
 #include "framework/config/config.h"
 
@@ -10,8 +8,7 @@ namespace packtrain {
 
 // True when the optimizer of any parameter estimates a Hessian from gradients of its own.
 inline bool has_hessian(const OptimizerSection& optimizer) {
-  const auto is_sophia = [](const OptimizerGroupSetting& group) { return group.name == "sophia"; };
-  return optimizer.name == "sophia" || std::ranges::any_of(optimizer.groups, is_sophia);
+  return uses_optimizer(optimizer, "sophia");
 }
 
 // Compute of the estimate in the mean step, as a share of the step's own.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,6 +18,15 @@ namespace packtrain {
                                  ErrorCategory category) {
   throw Error(category,
               fmt::format("{}: {} failed: {}", path, call, std::generic_category().message(error)));
+}
+
+// Throws Error(category) unless `status` is that of a regular file.
+inline void check_regular_file(const struct stat& status, const std::string& path,
+                               ErrorCategory category) {
+  if (S_ISREG(status.st_mode)) return;
+  throw Error(category, fmt::format("{}: {}", path,
+                                    S_ISDIR(status.st_mode) ? "is a folder, wanted a file"
+                                                            : "is not a regular file"));
 }
 
 class Descriptor {

@@ -24,9 +24,7 @@ std::size_t regular_file_size(const Descriptor& file, const std::string& path,
                               ErrorCategory category) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail_on(path, "fstat", errno, category);
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(category, fmt::format("{}: is not a regular file", path));
-  }
+  check_regular_file(status, path, category);
   return static_cast<std::size_t>(status.st_size);
 }
 

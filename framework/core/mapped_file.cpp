@@ -35,9 +35,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path,
   const Descriptor file(path, O_RDONLY, category);
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail_on(path, "fstat", errno, category);
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(category, fmt::format("{}: is not a regular file", path));
-  }
+  check_regular_file(status, path, category);
   std::shared_ptr<MappedFile> result(new MappedFile(path, category));
   result->identity_ = {status.st_dev, status.st_ino, status.st_size, modified_ns(status)};
   const auto size = static_cast<std::size_t>(status.st_size);

@@ -270,6 +270,11 @@ std::string manifest_text(const StoreManifest& manifest) {
 
 StoreManifest read_store_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kStoreManifestName;
+  if (!std::filesystem::exists(folder)) {
+    throw Error(ErrorCategory::kData,
+                fmt::format("{}: there is no such token store, folder or file", folder),
+                "Make it with `packtrain prepare`, or correct the path.");
+  }
   if (!std::filesystem::exists(path)) {
     throw Error(ErrorCategory::kData,
                 fmt::format("{}: is no token store: it has no {}", folder, kStoreManifestName),

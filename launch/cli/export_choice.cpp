@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -57,11 +58,14 @@ void warn_of_lost_best(const Checkpoint& chosen, const Checkpoint& newest) {
 std::string newest_checkpoint(const std::string& source) {
   if (is_checkpoint(source)) return source;
   if (const auto newest = find_latest_checkpoint(checkpoints_folder(source))) return *newest;
-  throw Error(ErrorCategory::kCheckpoint,
-              fmt::format("{}: got a folder without a usable checkpoint, wanted a checkpoint (with "
-                          "its manifest) or a run folder (with checkpoints/step-N)",
-                          source),
-              "Give the run.output folder of a run that saved one.");
+  throw Error(
+      ErrorCategory::kCheckpoint,
+      fmt::format("{}: got {}, wanted a checkpoint (with its manifest) or a run folder (with "
+                  "checkpoints/step-N)",
+                  source,
+                  std::filesystem::exists(source) ? "a folder without a usable checkpoint"
+                                                  : "a path that does not exist"),
+      "Give the run.output folder of a run that saved one.");
 }
 
 std::string best_checkpoint(const std::string& source) {

@@ -93,7 +93,8 @@ TEST(Adapters, HaveNoBestStepInCommon) {
 }
 
 TEST(Adapters, ANameIsThatOfAFolder) {
-  EXPECT_NE(load_error("adapter: {name: a/b}").find("adapter.name is 'a/b'"), std::string::npos);
+  EXPECT_NE(load_error("adapter: {kind: lora, name: a/b}").find("adapter.name is 'a/b'"),
+            std::string::npos);
   EXPECT_NE(load_error("adapters: [{name: ../x}]").find("is no name"), std::string::npos);
 }
 
@@ -104,7 +105,7 @@ TEST(AdapterInit, IsReadAndWritten) {
     EXPECT_NE(dump_config(config).find(std::string("init: ") + text), std::string::npos) << text;
     EXPECT_EQ(load(dump_config(config)).adapter.init, config.adapter.init) << text;
   }
-  EXPECT_EQ(load("adapter: {init: pissa_niter_16}").adapter.init,
+  EXPECT_EQ(load("adapter: {kind: lora, init: pissa_niter_16}").adapter.init,
             (LoraInit{LoraInit::Kind::kPissaNiter, 16}));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/framework/config/config_text.h"
+#include "tests/helpers/temporary_folder.h"
 
 namespace packtrain {
 namespace {
@@ -15,6 +16,25 @@ TEST(ConfigFile, AMissingOneIsAConfigurationError) {
     EXPECT_EQ(error.exit_code(), 64);
     EXPECT_NE(error.message().find("/does/not/exist.yaml"), std::string::npos);
   }
+}
+
+TEST(ConfigFile, AFolderIsRefusedWithTheRunsOwnConfiguration) {
+  const test::TemporaryFolder folder;
+  const auto advice = [&] {
+    const Error error = test::error_of([&] { load_config(folder.path()); });
+    EXPECT_EQ(error.message(), folder.path() + ": is a folder, wanted a configuration file (YAML)");
+    return error.advice();
+  };
+  EXPECT_NE(advice().find("packtrain config"), std::string::npos);
+  test::write_bytes(folder / "config.yaml", "run: {seed: 1}");
+  EXPECT_EQ(advice(), "Give the run's own one, " + (folder / "config.yaml") + ".");
+}
+
+TEST(ConfigFile, TabsInFrontOfAKeyAreNamed) {
+  const std::string error = load_error("run:\n  seed: 1\ndata:\n\tmax_length: 5\n");
+  EXPECT_EQ(error,
+            "config.yaml:4:1: got a tab in front of a key, wanted spaces\n"
+            "  YAML takes no tabs there.");
 }
 
 TEST(ConfigFile, SyntaxErrorsHaveAPlace) {

@@ -32,7 +32,7 @@ TEST(MappedFile, MapsAnEmptyFileAsNoBytes) {
 TEST(MappedFile, RefusesAFolder) {
   const TemporaryFolder folder;
   const Error error = error_of([&] { MappedFile::open(folder.path(), ErrorCategory::kData); });
-  EXPECT_NE(error.message().find("is not a regular file"), std::string::npos);
+  EXPECT_NE(error.message().find("is a folder, wanted a file"), std::string::npos);
 }
 
 TEST(MappedFile, NamesTheLimitOfMapsWhereItIsReached) {

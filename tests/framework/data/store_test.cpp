@@ -98,6 +98,13 @@ TEST(TokenStore, AskingForAnExampleThatIsNotThereIsAnError) {
   EXPECT_EQ(error_of([&] { store->loss_mask(-1); }).category(), ErrorCategory::kInternal);
 }
 
+TEST(TokenStore, APathThatDoesNotExistIsNamedSo) {
+  const TemporaryFolder folder;
+  const Error error = error_of([&] { TokenStore::open(folder / "store"); });
+  EXPECT_EQ(error.category(), ErrorCategory::kData);
+  EXPECT_EQ(error.message(), folder / "store: there is no such token store, folder or file");
+}
+
 TEST(TokenStore, AStoreThatWasNotFinishedIsNoStore) {
   const TemporaryFolder folder;
   {
