@@ -1,8 +1,11 @@
 """Requests to stop, whoever gets them and whenever: the run is saved and continues as if it had not been asked."""
 
+import fcntl
 import os
+import pty
 import signal
 import subprocess
+import termios
 
 import pytest
 from runs import PATIENCE_S, PROGRAM, REPO, assert_bit_equal, slow_from, steps
@@ -29,7 +32,7 @@ def begun(lab, name, *more):
 
 
 @pytest.mark.parametrize("number, asked", [(signal.SIGTERM, [0]), (signal.SIGTERM, [1]), (signal.SIGTERM, [0, 1]),
-                                           (signal.SIGINT, [0, 1]), (signal.SIGUSR1, [1])])
+                                           (signal.SIGINT, [0, 1]), (signal.SIGUSR1, [1]), (signal.SIGHUP, [0])])
 def test_ranks_that_are_asked_save_together(lab, unbroken, number, asked):
     name = f"asked-{number}-{len(asked)}{asked[0]}"
     process, pids = begun(lab, name)
@@ -40,6 +43,28 @@ def test_ranks_that_are_asked_save_together(lab, unbroken, number, asked):
     run = lab.folder / "runs" / name
     assert saved_steps(run)[-1] == max(steps(run)) < 30
     assert_continues(lab, name, unbroken)
+
+
+def test_a_closed_terminal_has_the_run_saved_and_nohup_has_it_go_on(lab):
+    def command(name):
+        return [PROGRAM, "train", lab.config(name), *SETTINGS, *SLOW]
+
+    runs = lab.folder / "runs"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ignoring = subprocess.Popen(["nohup", *command("nohup")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                env=environment)
+    wait_for_step(runs / "nohup", 2)
+    ignoring.send_signal(signal.SIGHUP)
+    ours, terminal = pty.openpty()
+    process = subprocess.Popen(command("closed"), stdin=terminal, stdout=terminal, stderr=terminal, env=environment,
+                               start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(terminal)
+    wait_for_step(runs / "closed", 2)
+    os.close(ours)
+    assert process.wait(PATIENCE_S) == 75
+    assert saved_steps(runs / "closed")[-1] == max(steps(runs / "closed")) < 30
+    assert ignoring.wait(PATIENCE_S) == 0
+    assert_bit_equal(lab.run("closed", *SETTINGS), runs / "nohup")
 
 
 @pytest.mark.parametrize("phase, step", [("load", 1), ("step", 1), ("step", 5), ("update", 5), ("save", 8)])

@@ -15,7 +15,7 @@
 namespace packtrain {
 namespace {
 
-constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT};
+constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 
 // Two threads may handle two signals at the same time.
 std::atomic<bool> stop_requested = false;
@@ -40,14 +40,15 @@ std::array<Notices, 2> notices{};
 std::atomic<std::size_t> current_notices = 0;
 static_assert(std::atomic<std::size_t>::is_always_lock_free);
 
-// packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one. Only
-// a repeated SIGTERM or SIGINT means that the process must end.
+// packtrain-run repeats SIGUSR1 every second for ranks that were not ready for the first one. A
+// shell and the system may both send SIGHUP. Only a repeated SIGTERM or SIGINT means that the
+// process must end.
 void on_signal(int signal) {
   const int saved_errno = errno;  // of the code that the signal interrupts
   const Notices& now = notices[current_notices];
   const bool repeated = stop_requested.exchange(true);
   if (!repeated && signal == SIGINT) now.first.write();
-  if (repeated && signal != SIGUSR1) {
+  if (repeated && (signal == SIGTERM || signal == SIGINT)) {
     now.second.write();
     kill_children();
     std::signal(signal, SIG_DFL);
@@ -75,6 +76,8 @@ StopSignal::StopSignal() {
       throw Error(ErrorCategory::kInternal,
                   std::string("cannot install a signal handler: ") + std::strerror(errno));
     }
+    const bool is_under_nohup = kSignals[s] == SIGHUP && previous_actions[s].sa_handler == SIG_IGN;
+    if (is_under_nohup) sigaction(SIGHUP, &previous_actions[s], nullptr);
   }
 }
 

@@ -1,5 +1,5 @@
-// Handles requests to stop: SIGUSR1, SIGTERM and SIGINT ask for a checkpoint at the end of the
-// step.
+// Handles requests to stop: SIGUSR1, SIGTERM, SIGINT and SIGHUP ask for a checkpoint at the end of
+// the step. A terminal that is closed sends SIGHUP. It stays ignored where it was, as under nohup.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,9 @@ namespace packtrain {
 inline constexpr std::size_t kMaxNoticeBytes = 1024;
 void set_stop_notice(std::string_view first, std::string_view second);
 
-// While the object exists, the three signals only set a flag. A SIGTERM or SIGINT after any of them
-// has its default effect and ends the process. SIGUSR1 may be repeated. At most one object exists.
+// While the object exists, these signals only set a flag. A SIGTERM or SIGINT after any of them has
+// its default effect and ends the process. SIGUSR1 and SIGHUP may be repeated. At most one object
+// exists.
 class StopSignal {
  public:
   StopSignal();
