@@ -62,6 +62,31 @@ def test_compressed_files_that_are_cut_or_none_are_errors(tmp_path, suffix, pack
         documents(path)
 
 
+@pytest.mark.parametrize("suffix, pack", [
+    (".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress),
+    (".zst", lambda data: pa.compress(data, "zstd", asbytes=True))])
+def test_all_streams_of_a_compressed_file_are_read_or_it_is_refused(tmp_path, suffix, pack):
+    first, second = pack(LINE * 99), pack(LINE)
+    assert len(documents(written(tmp_path / f"whole.jsonl{suffix}", first + second))) == 100
+    for number, rest in enumerate((b"garbage, no stream", second[:1] + b"#" + second[2:], second[:-1])):
+        path = written(tmp_path / f"broken-{number}.jsonl{suffix}", first + rest)
+        with pytest.raises(ToolError, match=f"broken-{number}.*cannot be decompressed"):
+            documents(path)
+
+
+def test_bytes_of_zero_between_streams_of_xz_are_padding(tmp_path):
+    packed = lzma.compress(LINE)
+    assert len(documents(written(tmp_path / "a.jsonl.xz", packed + bytes(8) + packed + bytes(4)))) == 2
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_compressed_file_without_bytes_is_named(tmp_path, suffix):
+    written(tmp_path / "a.jsonl", LINE)
+    written(tmp_path / f"b.jsonl{suffix}", b"")
+    with pytest.raises(ToolError, match=f"b.jsonl{suffix}: cannot be decompressed: it has no bytes"):
+        list_files([str(tmp_path)])
+
+
 @pytest.mark.parametrize("name, content, fault", [
     ("a.txt", LINE, "would be read as plain text, and begins with a JSON object"),
     ("a.jsonl.txt", LINE, "ends in .jsonl .an object a line. or .json, or give --as jsonl"),

@@ -6,13 +6,14 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.sources.files import STANDARD_INPUT, SourceFile
 
+BLOCK_BYTES = 1 << 18
 _ERRORS = (EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -31,6 +32,8 @@ def opened(file: SourceFile, is_look: bool = False) -> Iterator[tuple[BinaryIO, 
     call. Raises ToolError where they cannot be decompressed."""
     with _raw(file, is_look) as raw:
         try:
+            if file.compression and not file.num_bytes:
+                raise EOFError("it has no bytes")
             yield raw, _decompressed(file, raw)
         except _ERRORS as error:
             raise _broken(file, error) from None
@@ -54,12 +57,51 @@ def _decompressed(file: SourceFile, raw: BinaryIO) -> BinaryIO:
     if file.compression == ".gz":
         return io.BufferedReader(gzip.GzipFile(fileobj=raw))
     if file.compression == ".bz2":
-        return io.BufferedReader(bz2.BZ2File(raw))
+        return io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor, has_padding=False))
     if file.compression == ".xz":
-        return io.BufferedReader(lzma.LZMAFile(raw))
+        return io.BufferedReader(_Streams(raw, lzma.LZMADecompressor, has_padding=True))
     if file.compression == ".zst":
         return io.BufferedReader(_ZstdStream(file, raw))
     return raw
+
+
+class _Streams(io.RawIOBase):
+    """Compressed streams one after another, to the end of the file. Python's own readers ignore bytes after
+    the first stream that are no stream, such as a damaged second one."""
+
+    def __init__(self, raw: BinaryIO, make: Callable[[], Any], has_padding: bool):
+        """`has_padding`: bytes of 0 may follow a stream."""
+        self._raw = raw
+        self._make = make
+        self._has_padding = has_padding
+        self._decompressor = make()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        while True:
+            data = b""
+            if self._decompressor.eof:
+                data = self._after_stream()
+                if not data:
+                    return 0
+                self._decompressor = self._make()
+            elif self._decompressor.needs_input:
+                data = self._raw.read(BLOCK_BYTES)
+                if not data:
+                    raise EOFError("it ends within a compressed stream")
+            found = self._decompressor.decompress(data, len(buffer))
+            if found:
+                buffer[:len(found)] = found
+                return len(found)
+
+    def _after_stream(self) -> bytes:
+        """The next bytes, empty at the end of the file."""
+        data = self._decompressor.unused_data or self._raw.read(BLOCK_BYTES)
+        while self._has_padding and data and not data.strip(b"\0"):
+            data = self._raw.read(BLOCK_BYTES)
+        return data.lstrip(b"\0") if self._has_padding else data
 
 
 class _ZstdStream(io.RawIOBase):
