@@ -116,6 +116,17 @@ def test_a_table_of_judged_answers_is_recognised_by_its_first_row(tmp_path):
     assert roles == [Role.DESIRABLE, Role.UNDESIRABLE]
 
 
+@pytest.mark.parametrize("content", [
+    "prompt,completion,kto_tag\nA,B,True\nA,C,False\n", "kto_tag,prompt,completion\n1,A,B\n0,A,C\n",
+    "prompt,completion,kto_tag\nA\nA,B,TRUE\nA,C,false\n"])
+def test_rows_with_a_kto_tag_are_recognised_by_the_first_row(tmp_path, content):
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    found = [document for document in documents(path) if not isinstance(document, str)]
+    assert [document.members for document in found] == [
+        ((Role.DESIRABLE, Text("A", "B")),), ((Role.UNDESIRABLE, Text("A", "C")),)]
+
+
 @pytest.mark.parametrize("tag, role", [(1, Role.DESIRABLE), ("false", Role.UNDESIRABLE)])
 def test_a_kto_tag_is_a_judgement_in_any_form(tmp_path, tag, role):
     assert only(tmp_path, {"prompt": "A", "completion": "B", "kto_tag": tag}).members == ((role, Text("A", "B")),)

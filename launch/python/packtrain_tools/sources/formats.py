@@ -50,14 +50,20 @@ def find_format(file: SourceFile, wanted: str | None, renamed: list[tuple[str, s
         if reading.group_by and file.has_schema and reading.group_by not in names:
             raise ValueError(f"has the columns {listed(names)}; wanted '{reading.group_by}', "
                              "which --group-by names")
-        if file.is_table and set(names) & set(JUDGEMENTS):
-            first = first_row(file)
+        if file.has_schema and set(names) & set(JUDGEMENTS):
+            first = first_row(file) if file.is_table else _first_cells(file)
         return format_of_columns(names, wanted, renamed, reading, is_judged(first))
     except ValueError as fault:
         place = file.path if file.is_table else file.place(line)
         first = first_row(file) if file.is_table else first
         advice = delimiter_advice(file, names) or advice_for(names, wanted, first)
         raise ToolError(f"{place}: {BadRecord(str(fault), line).fault}", advice) from None
+
+
+def _first_cells(file: SourceFile) -> dict | None:
+    """The first valid row of a delimited file."""
+    rows = (record.data for record in Reader([file], None).records(file, is_look=True))
+    return next((row for row in rows if isinstance(row, dict)), None)
 
 
 def _first_columns(file: SourceFile, renamed: list[tuple[str, str]]) \
