@@ -7,7 +7,7 @@ from prepare_program import write_lines  # noqa: F401  (makes packtrain_tools im
 
 from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation, read_messages,
-                                                read_prompt_completion, read_sharegpt)
+                                                read_prompt_completion, read_sharegpt, with_messages)
 from packtrain_tools.chat.names import make_names
 from packtrain_tools.chat.reshape import with_default_system, with_system_merged
 
@@ -42,6 +42,27 @@ def test_shapes_of_public_data_sets_are_the_same_conversation(turns, column):
     chat = read_conversation(column, {column: turns})
     said = [{**message, "content": text_of(message["content"])} for message in chat.messages]
     assert (said, chat.tools, chat.asked) == (PLAIN, None, [None, None])
+
+
+DOUBLED = '{"role": "assistant", "content": "Three.", "content": "Many."}'
+
+
+@pytest.mark.parametrize("read", [
+    lambda: read_conversation("messages", {"messages": f"[{json.dumps(ASK)}, {DOUBLED}]"}),
+    lambda: read_conversation("messages", {"messages": [json.dumps(ASK), DOUBLED]}),
+    lambda: read_prompt_completion(with_messages({"prompt": "How many?", "completion": f"[{DOUBLED}]"})),
+    lambda: with_messages({"prompt": "x", "tools": TOOLS, "completion": '[{"name": "f", "arguments": {"a": 1, "a": 2}}]'}),
+    lambda: read_messages([ASK, {"role": "assistant", "tool_calls": [
+        {"function": {"name": "f", "arguments": '{"a": 1, "a": 2}'}}]}]),
+    lambda: read_sharegpt([ASK, ANSWER], tools='[{"name": "f", "name": "g"}]')])
+def test_a_doubled_key_of_json_in_a_string_is_refused(read):
+    with pytest.raises(ValueError, match="is JSON in which the key '(content|a|name)' appears twice"):
+        read()
+
+
+def test_text_that_is_json_with_a_doubled_key_stays_text():
+    row = {"prompt": '{"a": 1, "a": 2}', "completion": '[{"a": 1, "a": 2}]', "tools": TOOLS}
+    assert with_messages(row) == row
 
 
 @pytest.mark.parametrize("turns, fault", [

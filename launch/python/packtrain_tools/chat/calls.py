@@ -36,7 +36,7 @@ def calls_in_text(value: object) -> list[dict]:
 
 def message_of_calls(value: object) -> object:
     """Converts a list of {name, arguments}, or one as JSON in a string, to a message with these calls. Any
-    other value is returned unchanged."""
+    other value is returned unchanged. Raises ValueError for calls with a doubled key."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
@@ -44,7 +44,10 @@ def message_of_calls(value: object) -> object:
     is_calls = isinstance(found, list) and found and \
         all(isinstance(entry, dict) and "name" in entry and "role" not in entry and
             ("arguments" in entry or "parameters" in entry) for entry in found)
-    return [{"role": "assistant", "tool_calls": found}] if is_calls else value
+    if not is_calls:
+        return value
+    found = parsed(value, "a list of calls") if isinstance(value, str) else found
+    return [{"role": "assistant", "tool_calls": found}]
 
 
 def _call(call: object, number: int) -> dict:

@@ -39,7 +39,8 @@ def turns_of(value: object, name: str) -> list:
 
 
 def messages_in_text(value: object, role_keys: tuple[str | None, ...]) -> object:
-    """Parses a JSON string of messages, as tables and CSV store them. Returns other values unchanged."""
+    """Parses a JSON string of messages, as tables and CSV store them. Returns other values unchanged. Raises
+    ValueError for messages with a doubled key."""
     if not isinstance(value, str) or not value.lstrip().startswith("["):
         return value
     try:
@@ -48,7 +49,7 @@ def messages_in_text(value: object, role_keys: tuple[str | None, ...]) -> object
         return value
     is_messages = found and all(isinstance(entry, dict) and any(key in entry for key in role_keys)
                                 for entry in found)
-    return found if is_messages else value
+    return parsed(value, "a list of messages") if is_messages else value
 
 
 def _transposed(columns: dict, name: str) -> list[dict]:

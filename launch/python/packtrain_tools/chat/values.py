@@ -37,10 +37,26 @@ def json_fault(error: ValueError) -> str:
     return f"holds a number of too many digits: {str(error).partition(';')[0]}"
 
 
+class DoubledKey(ValueError):
+    """An object has a key twice, so that one of the values would be lost."""
+
+
+def unique_keys(pairs: list[tuple[str, object]]) -> dict:
+    """For json.loads. Raises DoubledKey."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise DoubledKey(f"the key '{twice}' appears twice")
+    return value
+
+
 def parsed(text: str, name: str) -> object:
     """Parses JSON in a string. Raises ValueError."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except DoubledKey as fault:
+        raise ValueError(f"{name} is JSON in which {fault}") from None
     except ValueError as error:
         raise ValueError(f"{name} {json_fault(error)}") from None
     except RecursionError:

@@ -10,8 +10,8 @@ from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation,
                                                 read_prompt_completion, with_messages)
 from packtrain_tools.chat.shapes import history_turns
-from packtrain_tools.chat.values import (Unreadable, json_fault, kind, share, string,
-                                         without_nulls)
+from packtrain_tools.chat.values import (DoubledKey, Unreadable, json_fault, kind, share, string,
+                                         unique_keys, without_nulls)
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.columns import (FORMATS, JUDGEMENTS, REQUIRED, WEIGHT, FileFormat,
                                              Reading, format_of_columns, has_margins, listed)
@@ -114,8 +114,8 @@ def decode(record: Record, form: FileFormat | None = None) -> Document:
 
 def _json_object(text: str, line: int) -> dict:
     try:
-        value = json.loads(text, object_pairs_hook=_unique_keys)
-    except _DoubledKey as fault:
+        value = json.loads(text, object_pairs_hook=unique_keys)
+    except DoubledKey as fault:
         raise BadRecord(str(fault), line) from None
     except ValueError as error:
         raise BadRecord(json_fault(error), line) from None
@@ -287,17 +287,3 @@ def _final(read: Conversation, reading: Reading, group: str, weight: float) -> C
 CONVERSIONS = {"text": _text, "prompt-completion": _prompt_completion, "instruction": _instruction,
                "messages": _messages, "sharegpt": _sharegpt, "pairs": read_pair, "judged": read_judged,
                "rollouts": read_rollouts}
-
-
-class _DoubledKey(ValueError):
-    pass
-
-
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise _DoubledKey(f"the key '{twice}' appears twice")
-    return value
-
