@@ -90,6 +90,13 @@ def test_two_different_thoughts_of_a_turn_are_refused():
         read_messages([ASK, turn | {"thinking": "Other."}])
 
 
+def test_different_reasoning_in_two_keys_is_refused():
+    turn = {"role": "assistant", "content": "x", "reasoning_content": "Hm.", "reasoning": "Hm."}
+    assert read_messages([ASK, turn]).messages[1]["reasoning_content"] == "Hm."
+    with pytest.raises(ValueError, match="turn 2: has different reasoning in 'reasoning_content' and 'reasoning'"):
+        read_messages([ASK, turn | {"reasoning": "Other."}])
+
+
 def test_null_keys_and_empty_calls_are_as_if_they_were_missing():
     message = {"role": "assistant", "content": "x", "name": None, "tool_calls": [],
                "reasoning": "", "function_call": None, "more": {"a": None}}

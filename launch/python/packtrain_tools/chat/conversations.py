@@ -142,8 +142,12 @@ def _message(entry: object, names: Names) -> tuple[dict, float | None]:
 
 def _set_reasoning(message: dict, thoughts: str):
     """Stores the reasoning under one name, for any name that the message uses."""
-    values = [message.pop(key, None) for key in REASONING]
-    given = next((value for value in values if value), "")
+    values = {key: message.pop(key) for key in REASONING if key in message}
+    values = {key: value for key, value in values.items() if value}
+    given = next(iter(values.values()), "")
+    other = next((key for key, value in values.items() if value != given), None)
+    if other is not None:
+        raise ValueError(f"has different reasoning in '{next(iter(values))}' and '{other}'")
     if given and thoughts and given != thoughts:
         raise ValueError("has its reasoning twice: as a key and as a part of the content")
     given = given or thoughts
