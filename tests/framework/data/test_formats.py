@@ -149,6 +149,23 @@ def test_history_may_be_of_turns(tmp_path):
     assert "not of the user and the assistant in turn" in only(tmp_path, row | {"history": turns[1:]})
 
 
+@pytest.mark.parametrize("value", [0, False, 0.0])
+@pytest.mark.parametrize("row, name", [
+    ({"instruction": "A", "output": "B"}, "input"), ({"instruction": "A", "output": "B"}, "system"),
+    ({"prompt": "A", "completion": "B"}, "system"), ({"prompt": "A", "chosen": "B", "rejected": "C"}, "system"),
+    ({"instruction": "A", "chosen": "B", "rejected": "C"}, "input"),
+    ({"prompt": "A", "completion": "B", "reward": 1.0}, "system")])
+def test_zero_and_false_are_no_empty_text(tmp_path, row, name, value):
+    assert f"'{name}' is {json.dumps(value)}, wanted a string" in only(tmp_path, {**row, name: value})
+    assert not isinstance(only(tmp_path, {**row, name: None}), str)
+
+
+def test_a_group_that_is_no_number_is_as_if_it_were_missing(tmp_path):
+    path = write_table(tmp_path / "a.parquet", [{"text": "a", "doc": 1.0}, {"text": "b", "doc": float("nan")}])
+    assert documents(path, reading=Reading(group_by="doc"))[1:] == [
+        "'doc' is no number, wanted a value, since --group-by names it"]
+
+
 @pytest.mark.parametrize("name", ["label", "kto_tag"])
 @pytest.mark.parametrize("row", [{"prompt": "A", "completion": "B"}, {"messages": PLAIN},
                                  {"conversations": PLAIN}])

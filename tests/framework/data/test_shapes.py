@@ -56,7 +56,7 @@ DOUBLED = '{"role": "assistant", "content": "Three.", "content": "Many."}'
         {"function": {"name": "f", "arguments": '{"a": 1, "a": 2}'}}]}]),
     lambda: read_sharegpt([ASK, ANSWER], tools='[{"name": "f", "name": "g"}]')])
 def test_a_doubled_key_of_json_in_a_string_is_refused(read):
-    with pytest.raises(ValueError, match="is JSON in which the key '(content|a|name)' appears twice"):
+    with pytest.raises(ValueError, match=r"is JSON in which the key '(content|a|name)' appears twice"):
         read()
 
 

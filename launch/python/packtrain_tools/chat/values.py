@@ -114,3 +114,10 @@ def string(value: dict, key: str) -> str:
         raise ValueError(f"'{key}' is {kind(text)}, wanted a string")
     check_text(text, f"'{key}'")
     return text
+
+
+def optional_string(value: dict, key: str) -> str:
+    """Returns "" where it is missing, null or empty. Raises ValueError for other values: 0 and false are no
+    empty text."""
+    found = value.get(key)
+    return "" if found is None or found == "" or found == [] or found == {} else string(value, key)

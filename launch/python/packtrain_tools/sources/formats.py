@@ -10,8 +10,8 @@ from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation,
                                                 read_prompt_completion, with_messages)
 from packtrain_tools.chat.shapes import history_turns
-from packtrain_tools.chat.values import (DoubledKey, Unreadable, json_fault, kind, share, string,
-                                         unique_keys, without_nulls)
+from packtrain_tools.chat.values import (DoubledKey, Unreadable, json_fault, kind, optional_string,
+                                         share, string, unique_keys, without_nulls)
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.columns import (FORMATS, JUDGEMENTS, REQUIRED, WEIGHT, FileFormat,
                                              Reading, format_of_columns, has_margins, listed)
@@ -201,8 +201,9 @@ def _renamed(value: dict, form: FileFormat) -> dict:
 
 def _group(value: dict, column: str) -> str:
     found = value.get(column)
-    if found is None or found == "":
-        what = "is missing" if column not in value else "is empty" if found == "" else "is null"
+    if found is None or found == "" or found != found:  # a float may be no number
+        what = "is missing" if column not in value else "is empty" if found == "" else \
+            "is null" if found is None else "is no number"
         raise ValueError(f"'{column}' {what}, wanted a value, since --group-by names it")
     if isinstance(found, str) and _INTEGER.fullmatch(found):
         found = int(found.partition(".")[0])  # CSV holds numbers as text
@@ -255,19 +256,17 @@ def _prompt_completion(value: dict, reading: Reading, group: str, weight: float)
         raise ValueError("has tools, which only messages can call, and 'prompt' and 'completion' "
                          "are text and no calls (--column tools= leaves the column out)")
     prompt = string(value, "prompt")
-    system = string(value, "system") if value.get("system") else reading.reshaping.system
+    system = optional_string(value, "system") or reading.reshaping.system
     if system:
         prompt = f"{system}\n\n{prompt}"
     return Text(prompt, string(value, "completion"), group, weight)
 
 
 def _instruction(value: dict, reading: Reading, group: str, weight: float) -> Instruction:
-    def optional(name: str) -> str:
-        return string(value, name) if value.get(name) else ""
-
     history = tuple(history_turns(value.get("history")))
-    return Instruction(optional("system"), string(value, "instruction"), optional("input"),
-                       string(value, "output"), group, weight, history, reading.reshaping)
+    return Instruction(optional_string(value, "system"), string(value, "instruction"),
+                       optional_string(value, "input"), string(value, "output"), group, weight, history,
+                       reading.reshaping)
 
 
 def _messages(value: dict, reading: Reading, group: str, weight: float) -> Conversation:

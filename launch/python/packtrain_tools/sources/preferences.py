@@ -9,7 +9,7 @@ from packtrain_tools.chat.conversations import (SYSTEM_ROLES, Conversation, read
                                                 read_prompt_completion)
 from packtrain_tools.chat.names import Names
 from packtrain_tools.chat.shapes import history_turns, messages_in_text, turns_of
-from packtrain_tools.chat.values import kind, string
+from packtrain_tools.chat.values import kind, optional_string, string
 from packtrain_tools.sources.columns import JUDGEMENTS, PROMPTS, Reading
 from packtrain_tools.sources.documents import Instruction, Preference, Role, Text
 
@@ -148,7 +148,7 @@ def _text_member(value: dict, name: str, reading: Reading, weight: float) -> tup
         raise ValueError("has tools, which only messages can call, and its answers are text (--column "
                          "tools= leaves the column out)")
     prompt = value["prompt"]
-    system = string(value, "system") if value.get("system") else reading.reshaping.system
+    system = optional_string(value, "system") or reading.reshaping.system
     if system:
         prompt = f"{system}\n\n{prompt}"
     _check_answer(value[name], name)
@@ -188,15 +188,12 @@ def _judged_instruction(value: dict, role: Role, reading: Reading, weight: float
 
 def _instruction_member(value: dict, name: str, reading: Reading, weight: float) -> tuple[Instruction, str]:
     """The answer in the column `name` to an instruction, and what identifies the instruction."""
-    def optional(column: str) -> str:
-        return string(value, column) if value.get(column) else ""
-
     if not isinstance(value[name], str):
         raise ValueError(f"'{name}' is messages, wanted text, as 'instruction' is")
     _check_answer(value[name], name)
     history = tuple(history_turns(value.get("history")))
-    member = Instruction(optional("system"), string(value, "instruction"), optional("input"), value[name], "",
-                         weight, history, reading.reshaping)
+    member = Instruction(optional_string(value, "system"), string(value, "instruction"),
+                         optional_string(value, "input"), value[name], "", weight, history, reading.reshaping)
     return member, json.dumps([member.system, member.prompt, member.input, history])
 
 

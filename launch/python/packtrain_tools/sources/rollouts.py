@@ -6,7 +6,7 @@ import math
 from packtrain_tools.chat.calls import read_tools
 from packtrain_tools.chat.conversations import Conversation, read_prompt_completion
 from packtrain_tools.chat.shapes import messages_in_text
-from packtrain_tools.chat.values import as_list, kind, string
+from packtrain_tools.chat.values import as_list, kind, optional_string, string
 from packtrain_tools.sources.columns import Reading
 from packtrain_tools.sources.documents import Rollout, Rollouts, Text, Tokens
 from packtrain_tools.sources.rollout_columns import ADVANTAGE, OLD_LOG_PROB, ROLLOUTS, TOKEN_WEIGHT
@@ -144,7 +144,7 @@ def _said_member(value: dict, completion: object, reading: Reading,
         if read_tools(value.get("tools"), value.get("functions")):
             raise ValueError("has tools, which only messages can call, and its answers are text (--column tools= "
                              "leaves the column out)")
-        system = string(value, "system") if value.get("system") else reading.reshaping.system
+        system = optional_string(value, "system") or reading.reshaping.system
         prompt = f"{system}\n\n{string(value, 'prompt')}" if system else string(value, "prompt")
         return Text(prompt, string({"completion": completion}, "completion"), "", weight), f"t{prompt}"
     if isinstance(completion, dict):
