@@ -208,3 +208,36 @@ def test_bad_rows_and_lines_of_any_content_are_listed(tokenizer_folder, tmp_path
         (2, None), (1, None), (3, None), (None, 1), (None, 2)]
     assert all(entry["fault"].isprintable() for entry in listed)
     assert r"has the columns '\ud800', 'prompt'" in listed[2]["fault"]
+
+
+def stream_of(rows, num_batches):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("text", pa.string())])) as writer:
+        for number in range(num_batches):
+            writer.write_batch(pa.record_batch({"text": [f"{number} {row}" for row in range(rows)]}))
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("name, content", [
+    ("a.arrow", stream_of(50, 9)[:-900]), ("a.arrow", b"\xff\xff\xff\xff\x10"), ("a.parquet", b"PAR1 cut")])
+def test_a_table_that_is_cut_is_named(tmp_path, name, content):
+    path = written(tmp_path / name, content)
+    with pytest.raises(ToolError, match=f"{name}: cannot be read: .*\n.*Is the file complete"):
+        documents(path)
+
+
+def test_an_arrow_stream_without_its_end_is_reported(tmp_path, capsys):
+    whole = stream_of(2, 3)
+    assert len(documents(written(tmp_path / "a.arrow", whole))) == 6
+    assert "has no mark of its end" not in capsys.readouterr().err
+    cut = written(tmp_path / "b.arrow", whole[:-8])
+    assert len(documents(cut)) == 6
+    assert f"{cut}: has no mark of its end, so later rows may be missing" in capsys.readouterr().err
+
+
+def test_files_that_spark_writes_next_to_its_tables_are_left_out(tmp_path):
+    pq.write_table(pa.table({"text": ["x"]}), tmp_path / "part-0.parquet")
+    pq.write_metadata(pa.schema([("text", pa.string())]), tmp_path / "_common_metadata")
+    for name in ("_SUCCESS", "_metadata", "_committed_123"):
+        written(tmp_path / name, b"PAR1\0")
+    assert [file.path for file in list_files([str(tmp_path)])[0]] == [str(tmp_path / "part-0.parquet")]

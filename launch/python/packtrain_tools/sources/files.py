@@ -27,8 +27,9 @@ HUB_PREFIX = "hf:"
 STANDARD_INPUT = "-"
 MAX_SOURCES = 2**15 - 1  # the store's `source` column is int16
 MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
-# Files next to the data in folders made by `datasets` and similar programs, which are no data.
-_ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json", re.I)
+# Files next to the data in folders made by `datasets`, Spark and similar programs, which are no data.
+_ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json|"
+                    r"_(SUCCESS|metadata|common_metadata|(committed|started)_\w+)", re.I)
 _SPLIT_NAMES = {"train": "train", "training": "train", "test": "test", "testing": "test",
                 **dict.fromkeys(("validation", "valid", "val", "dev", "eval", "evaluation", "heldout",
                                  "holdout"), "validation")}

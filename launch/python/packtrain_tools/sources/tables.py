@@ -1,5 +1,6 @@
 """Rows of tables: Parquet, Arrow, data sets of the Hugging Face Hub."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from packtrain_tools.sources.files import ARROW, PARQUET, SourceFile
 from packtrain_tools.sources.inputs import pyarrow_module
 
 ROWS_AT_ONCE = 1024
+_END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 
 
 def as_stream(file: SourceFile, batch) -> bytes:
@@ -43,7 +45,7 @@ def table_columns(file: SourceFile) -> list[str]:
         try:
             return pyarrow_module(file.path, "parquet").read_schema(file.path).names
         except arrow.ArrowException as error:
-            raise ToolError(f"{file.path}: cannot be read: {error}") from None
+            raise _unreadable(file, error) from None
     if file.kind == ARROW:
         return _arrow_columns(file)
     from packtrain_tools.sources.hub import open_hub
@@ -57,7 +59,7 @@ def _arrow_columns(file: SourceFile) -> list[str]:
         with arrow.memory_map(file.path) as mapped:
             return _arrow_reader(file, mapped).schema.names
     except arrow.ArrowException as error:
-        raise ToolError(f"{file.path}: cannot be read: {error}") from None
+        raise _unreadable(file, error) from None
 
 
 def first_row(file: SourceFile) -> dict | None:
@@ -79,7 +81,15 @@ def read_batches(file: SourceFile) -> Iterator[tuple[float, Any]]:
     try:
         yield from batches
     except arrow.ArrowException as error:
-        raise ToolError(f"{file.path}: cannot be read: {error}") from None
+        raise _unreadable(file, error) from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: SourceFile, error: Exception) -> ToolError:
+    return ToolError(f"{file.path}: cannot be read: {error}", "Is the file complete?")
 
 
 def _parquet_batches(file: SourceFile):
@@ -100,6 +110,16 @@ def _arrow_batches(file: SourceFile):
         for batch in batches:
             for begin in range(0, batch.num_rows, ROWS_AT_ONCE):
                 yield mapped.tell() / max(1, file.num_bytes), batch.slice(begin, ROWS_AT_ONCE)
+        if not is_file:
+            _check_end(file, mapped)
+
+
+def _check_end(file: SourceFile, mapped):
+    """Reports a stream without its end, which a writer that was stopped leaves. The format allows it."""
+    mapped.seek(max(0, file.num_bytes - len(_END)))
+    if mapped.read(len(_END)) != _END:
+        print(f"packtrain prepare: {file.path}: has no mark of its end, so later rows may be missing: is it "
+              "complete?", file=sys.stderr)
 
 
 def _arrow_reader(file: SourceFile, mapped):
