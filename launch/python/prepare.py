@@ -69,7 +69,8 @@ def set_chat(arguments, encoder: Encoder, formats: set[str]):
         options = MaskOptions(arguments.train_on, tuple(arguments.also_train_on),
                               arguments.allow_open_turns, arguments.left_out_parts == "count")
         encoder.set_chat(ChatMask(template, options, encoder.special_tokens(),
-                                  encoder.added_tokens()), as_chat)
+                                  encoder.added_tokens(), encoder.named_tokens().get("eos_token")),
+                         as_chat)
     encoder.check_end_token(formats)
 
 

@@ -19,7 +19,8 @@ def chunk_of(folder, path, rows: list[dict], options: EncodingOptions = Encoding
     encoder.set_formats({file.path: find_format(file, None, []) for file in files})
     template = load_chat_template(str(folder), None, encoder.settings, {}, special_tokens=encoder.named_tokens())
     if template is not None:
-        encoder.set_chat(ChatMask(template, mask, encoder.special_tokens(), encoder.added_tokens()), True)
+        encoder.set_chat(ChatMask(template, mask, encoder.special_tokens(), encoder.added_tokens(),
+                                  encoder.named_tokens().get("eos_token")), True)
     [chunk] = [encoder.encode(chunk) for chunk in Reader(files, None).chunks()]
     return chunk
 

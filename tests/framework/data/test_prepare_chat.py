@@ -130,6 +130,18 @@ def test_reasoning_that_later_turns_remove_is_refused_where_it_would_be_learned_
     assert second == example
 
 
+@pytest.mark.parametrize("after, learned_end", [
+    ("<end_answer><stop>", "<end_answer><stop>"), ("<end_answer>\n<stop>", "<end_answer>"),
+    ("<end_answer>{{ '<stop>' if loop.last }}", "<end_answer>"), ("<stop>", "<stop>")])
+def test_the_end_token_after_every_answer_belongs_to_the_answer(after, learned_end):
+    source = "{%- for m in messages %}<role>{{ m.role }}|{% if m.role == 'assistant' %}{{ m.content }}" + after + \
+        "{% else %}{{ m.content }}<stop>{% endif %}{% endfor %}{% if add_generation_prompt %}<role>assistant|{% endif %}"
+    mask = ChatMask(ChatTemplate({"default": source}, {}, "test"), MaskOptions(), ["<role>", "<end_answer>", "<stop>"],
+                    end_token="<stop>")
+    rendered = mask.render(read_messages([USER_1, BIRDS_1, USER_1, BIRDS_1]))
+    assert learned(rendered) == [BIRDS_1["content"] + learned_end] * 2
+
+
 def test_each_turn_may_lose_what_another_example_learns_and_nothing_else():
     source = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + ('' if m.role == 'assistant' and " \
              "not loop.last else m.content) + '<|im_end|>' }}{% endfor %}" \

@@ -40,12 +40,12 @@ class _LeftOut(ValueError):
 
 class ChatMask:
     def __init__(self, template: ChatTemplate, options: MaskOptions, special_tokens: list[str],
-                 added_tokens: list[str] | None = None):
+                 added_tokens: list[str] | None = None, end_token: str | None = None):
         """`special_tokens`, `added_tokens`: of the tokenizer. One of them ends a turn, unless turns may be
-        open."""
+        open. `end_token`: the one that the tokenizer calls its end."""
         self._template = template
         self._options = options
-        self._ends = TurnEnds(template, special_tokens, added_tokens or [])
+        self._ends = TurnEnds(template, special_tokens, added_tokens or [], end_token)
 
     @property
     def stop_token(self) -> str | None:
