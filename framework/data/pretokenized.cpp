@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -20,6 +21,24 @@ namespace {
 
 std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// Throws Error(kData) for a file of another kind, by its first bytes.
+void check_is_text(const std::string& path, std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 6> kKinds{
+      {{"\x1f\x8b", "compressed by gzip"},
+       {"BZh", "compressed by bzip2"},
+       {"\xfd"
+        "7zXZ",
+        "compressed by xz"},
+       {"\x28\xb5\x2f\xfd", "compressed by zstd"},
+       {"PAR1", "a Parquet table"},
+       {"ARROW1", "an Arrow table"}}};
+  for (const auto& [magic, kind] : kKinds) {
+    if (!text.starts_with(magic)) continue;
+    throw Error(ErrorCategory::kData, fmt::format("{}: is {}, wanted JSONL", path, kind),
+                "Decompress or convert it first: --pretokenized reads plain JSONL.");
+  }
 }
 
 void add_line(const PretokenizedLine& line, const PretokenizedForm& form, std::int16_t source,
@@ -40,6 +59,7 @@ void add_line(const PretokenizedLine& line, const PretokenizedForm& form, std::i
 void add_file(const std::string& path, std::int16_t source, const PretokenizedForm& form,
               PretokenizedLine& parser, StoreWriter& writer, BadLines& bad_lines) {
   const auto file = MappedFile::open(path, ErrorCategory::kData);
+  check_is_text(path, text_of(*file));
   LineReader lines(text_of(*file));
   while (const auto line = lines.next()) {
     if (line->is_blank()) continue;
@@ -59,6 +79,7 @@ void add_file(const std::string& path, std::int16_t source, const PretokenizedFo
 PretokenizedForm form_of_files(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
     const auto file = MappedFile::open(path, ErrorCategory::kData);
+    check_is_text(path, text_of(*file));
     LineReader lines(text_of(*file));
     while (const auto line = lines.next()) {
       if (!line->is_blank()) return form_of_line(line->text);

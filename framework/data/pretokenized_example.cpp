@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <span>
 
 namespace packtrain {
@@ -12,6 +14,12 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::int64_t kIgnored = -100;
+// A list of 0 and 1 for the loss: ours, TRL's, and that of transformers' chat templates.
+constexpr std::array kMasks{"loss_mask", "completion_mask", "assistant_masks"};
+constexpr const char* kAttention = "attention_mask";
+constexpr const char* kPositions = "position_ids";
+constexpr const char* kLengths = "seq_lengths";  // of the examples that TRL packs into a line
+constexpr const char* kWeight = "weight";
 constexpr const char* kOldLogProb = "old_log_prob";  // column of tokens
 constexpr float kMostLogProb = 1e-3F;                // rounding of a probability of 1
 
@@ -75,19 +83,14 @@ std::optional<dom::element> value_of(const dom::object& object, std::string_view
 
 void PretokenizedExample::read(const dom::object& object) {
   const auto ids = list_of(object, "input_ids", "ids");
-  const auto labels = list_of(object, "labels", "ids");
-  const auto bits = list_of(object, "loss_mask", "0 and 1");
   if (!ids) fail("lacks the key 'input_ids'");
   read_ids(*ids);
-  has_labels_ = labels || bits;
-  if (labels) {
-    read_labels(*labels);
-  } else if (bits) {
-    read_mask(*bits);
-  } else {
-    loss_mask_.assign(input_ids_.size(), 1);
-  }
+  read_masks(object);
+  if (const auto labels = list_of(object, "labels", "ids")) read_labels(*labels);
+  check_weight(object);
   for (std::size_t number = 0; number < names_.size(); ++number) read_column(object, number);
+  leave_out_padding(object);
+  check_is_one_example(object);
 }
 
 std::size_t PretokenizedExample::num_prompt_tokens() const {
@@ -108,10 +111,30 @@ void PretokenizedExample::read_ids(const Array& ids) {
   if (input_ids_.empty()) fail("'input_ids' is empty, wanted at least one id");
 }
 
+// A token counts where all masks have 1, as in TRL.
+void PretokenizedExample::read_masks(const dom::object& object) {
+  has_labels_ = false;
+  loss_mask_.assign(input_ids_.size(), 1);
+  for (const char* name : kMasks) {
+    const auto bits = list_of(object, name, "0 and 1");
+    if (!bits) continue;
+    has_labels_ = true;
+    std::size_t t = 0;
+    for (const dom::element element : *bits) {
+      const std::int64_t bit = integer(element, name, t);
+      if (bit != 0 && bit != 1) fail(fmt::format("{}[{}] is {}, wanted 0 or 1", name, t, bit));
+      if (bit == 0 && t < loss_mask_.size()) loss_mask_[t] = 0;
+      ++t;
+    }
+    check_size(name, t, input_ids_.size());
+  }
+}
+
 void PretokenizedExample::read_labels(const Array& labels) {
-  loss_mask_.clear();
+  const bool has_mask = has_labels_;
+  has_labels_ = true;
+  std::size_t t = 0;
   for (const dom::element element : labels) {
-    const std::size_t t = loss_mask_.size();
     const std::int64_t label = integer(element, "labels", t);
     if (t >= input_ids_.size()) {
       fail(fmt::format("'labels' is longer than 'input_ids', which has {}", input_ids_.size()));
@@ -120,21 +143,81 @@ void PretokenizedExample::read_labels(const Array& labels) {
       fail(fmt::format("labels[{}] is {}, wanted its id {} or {} (labels are not shifted)", t,
                        label, input_ids_[t], kIgnored));
     }
-    loss_mask_.push_back(label == kIgnored ? 0 : 1);
+    const std::uint8_t byte = label == kIgnored ? 0 : 1;
+    if (has_mask && byte != loss_mask_[t]) {
+      fail(
+          fmt::format("labels[{}] is {}, and its mask is {}: wanted labels or a mask, or both of "
+                      "the same tokens",
+                      t, label, loss_mask_[t]));
+    }
+    loss_mask_[t++] = byte;
   }
-  check_size("labels", loss_mask_.size(), input_ids_.size());
+  check_size("labels", t, input_ids_.size());
 }
 
-void PretokenizedExample::read_mask(const Array& bits) {
-  loss_mask_.clear();
-  for (const dom::element element : bits) {
-    const std::int64_t bit = integer(element, "loss_mask", loss_mask_.size());
+// A weight is no key of this format.
+void PretokenizedExample::check_weight(const dom::object& object) const {
+  const auto found = value_of(object, kWeight);
+  double weight = 0;
+  if (!found || found->get(weight) || std::ranges::find(names_, kWeight) != names_.end()) return;
+  if (weight < 0 || weight >= 1) return;
+  fail(
+      fmt::format("'{}' is {}, and weights of pretokenized examples are not read (leave out the "
+                  "key, and an example of weight 0)",
+                  kWeight, weight));
+}
+
+// Padding is where `attention_mask` is 0.
+void PretokenizedExample::leave_out_padding(const dom::object& object) {
+  num_padding_before_ = 0;
+  const auto bits = list_of(object, kAttention, "0 and 1");
+  if (!bits) return;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t t = 0;
+  for (const dom::element element : *bits) {
+    const std::int64_t bit = integer(element, kAttention, t);
     if (bit != 0 && bit != 1) {
-      fail(fmt::format("loss_mask[{}] is {}, wanted 0 or 1", loss_mask_.size(), bit));
+      fail(fmt::format("{}[{}] is {}, wanted 0 or 1 (a line is one example)", kAttention, t, bit));
     }
-    loss_mask_.push_back(static_cast<std::uint8_t>(bit));
+    if (bit == 1 && begin == end) begin = end = t;
+    if (bit == 1 && end != t) {
+      fail(fmt::format("{}[{}] is 0 between tokens that are no padding", kAttention, end));
+    }
+    if (bit == 1) end = t + 1;
+    ++t;
   }
-  check_size("loss_mask", loss_mask_.size(), input_ids_.size());
+  check_size(kAttention, t, input_ids_.size());
+  if (begin == end) fail(fmt::format("'{}' is 0 everywhere", kAttention));
+  const auto keep = [&](auto& values) {
+    values.erase(values.begin() + static_cast<std::ptrdiff_t>(end), values.end());
+    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(begin));
+  };
+  num_padding_before_ = begin;
+  keep(input_ids_);
+  keep(loss_mask_);
+  for (std::vector<float>& column : columns_) keep(column);
+}
+
+// Lines that other trainers have packed hold several examples.
+void PretokenizedExample::check_is_one_example(const dom::object& object) const {
+  constexpr const char* kAdvice = "the line holds several examples, wanted one a line";
+  if (const auto lengths = list_of(object, kLengths, "lengths"); lengths && lengths->size() > 1) {
+    fail(fmt::format("'{}' has {} entries: {}", kLengths, lengths->size(), kAdvice));
+  }
+  const auto positions = list_of(object, kPositions, "integers");
+  if (!positions) return;
+  std::size_t t = 0;
+  std::int64_t before = 0;
+  for (const dom::element element : *positions) {
+    const std::int64_t position = integer(element, kPositions, t);
+    const bool is_inside = t > num_padding_before_ && t < num_padding_before_ + input_ids_.size();
+    if (is_inside && position != before + 1) {
+      fail(fmt::format("{}[{}] is {} after {}: {}", kPositions, t, position, before, kAdvice));
+    }
+    before = position;
+    ++t;
+  }
 }
 
 // A list with a value for each id, or a number for all supervised ones.

@@ -43,9 +43,12 @@ class PretokenizedExample {
   using Array = simdjson::dom::array;
 
   void read_ids(const Array& ids);
+  void read_masks(const simdjson::dom::object& object);
   void read_labels(const Array& labels);
-  void read_mask(const Array& bits);
+  void check_weight(const simdjson::dom::object& object) const;
   void read_column(const simdjson::dom::object& object, std::size_t number);
+  void leave_out_padding(const simdjson::dom::object& object);
+  void check_is_one_example(const simdjson::dom::object& object) const;
 
   std::int64_t vocab_size_;
   const std::vector<std::string>& names_;
@@ -53,6 +56,7 @@ class PretokenizedExample {
   std::vector<std::uint8_t> loss_mask_;
   std::vector<std::vector<float>> columns_;
   bool has_labels_ = false;
+  std::size_t num_padding_before_ = 0;  // tokens that were left out at the begin
 };
 
 }  // namespace packtrain

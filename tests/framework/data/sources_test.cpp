@@ -51,6 +51,55 @@ TEST(Pretokenized, LabelsBecomeTheMaskAndEveryTokenCountsWithoutThem) {
   EXPECT_EQ(store->info().sources.at(1), folder / "b.jsonl");
 }
 
+TEST(Pretokenized, ATokenCountsWhereEveryMaskHasOne) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.jsonl",
+              R"({"input_ids":[1,2,3], "completion_mask":[0,1,1]})"
+              "\n"
+              R"({"input_ids":[1,2,3], "assistant_masks":[0,1,0]})"
+              "\n"
+              R"({"input_ids":[1,2,3], "completion_mask":[0,1,1], "assistant_masks":[1,0,1]})"
+              "\n"
+              R"({"input_ids":[1,2,3], "labels":[-100,2,-100], "loss_mask":[0,1,0]})");
+  prepare_pretokenized({folder / "a.jsonl"}, 10, folder / "store", false);
+  const auto store = TokenStore::open(folder / "store");
+  EXPECT_EQ(copy(store->loss_mask(0)), (Mask{0, 1, 1}));
+  EXPECT_EQ(copy(store->loss_mask(1)), (Mask{0, 1, 0}));
+  EXPECT_EQ(copy(store->loss_mask(2)), (Mask{0, 0, 1}));
+  EXPECT_EQ(copy(store->loss_mask(3)), (Mask{0, 1, 0}));
+}
+
+TEST(Pretokenized, PaddingIsLeftOutWithItsValues) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.jsonl",
+              R"({"input_ids":[1,2,0,0], "attention_mask":[1,1,0,0], "v":[5,6,0,0]})"
+              "\n"
+              R"({"input_ids":[0,0,3,4], "attention_mask":[0,0,1,1], "labels":[-100,-100,-100,4],)"
+              R"( "v":[0,0,7,8], "position_ids":[1,1,0,1]})"
+              "\n"
+              R"({"input_ids":[5,6], "v":[1,2], "position_ids":[0,1], "seq_lengths":[2]})");
+  prepare_pretokenized({folder / "a.jsonl"}, 10, folder / "store", false, {}, {"v"});
+  const auto store = TokenStore::open(folder / "store");
+  EXPECT_EQ(copy(store->input_ids(0)), (Ids{1, 2}));
+  EXPECT_EQ(copy(store->input_ids(1)), (Ids{3, 4}));
+  EXPECT_EQ(copy(store->loss_mask(1)), (Mask{0, 1}));
+  EXPECT_EQ(copy(store->token_column(1, 0)), (std::vector<float>{7, 8}));
+  EXPECT_EQ(copy(store->input_ids(2)), (Ids{5, 6}));
+}
+
+TEST(Pretokenized, AFileOfAnotherKindIsNamed) {
+  const TemporaryFolder folder;
+  for (const char* begin : {"\x1f\x8b", "BZh9",
+                            "\xfd"
+                            "7zXZ",
+                            "\x28\xb5\x2f\xfd", "PAR1", "ARROW1"}) {
+    write_bytes(folder / "a.jsonl", begin);
+    const Error error =
+        error_of([&] { prepare_pretokenized({folder / "a.jsonl"}, 10, folder / "store", false); });
+    EXPECT_NE(error.message().find("wanted JSONL"), std::string::npos) << error.what();
+  }
+}
+
 struct WrongLine {
   const char* name;
   const char* line;
@@ -90,6 +139,22 @@ const WrongLine kWrongLines[] = {
     {"shifted_labels", "{\"input_ids\":[1,2],\"labels\":[2,-100]}",
      "labels[0] is 2, wanted its id 1 or -100"},
     {"short_labels", "{\"input_ids\":[1,2],\"labels\":[1]}", "has 1 entries, wanted 2"},
+    {"labels_against_mask", R"({"input_ids":[1,2],"labels":[1,2],"loss_mask":[0,1]})",
+     "labels[0] is 1, and its mask is 0"},
+    {"mask_of_two", R"({"input_ids":[1,2],"completion_mask":[0,2]})",
+     "completion_mask[1] is 2, wanted 0 or 1"},
+    {"long_mask", R"({"input_ids":[1],"assistant_masks":[0,1]})", "has 2 entries, wanted 1"},
+    {"padding_inside", R"({"input_ids":[1,2,3],"attention_mask":[1,0,1]})",
+     "attention_mask[1] is 0 between tokens"},
+    {"only_padding", R"({"input_ids":[1,2],"attention_mask":[0,0]})", "is 0 everywhere"},
+    {"numbered_examples", R"({"input_ids":[1,2],"attention_mask":[1,2]})",
+     "attention_mask[1] is 2, wanted 0 or 1 (a line is one example)"},
+    {"packed_positions", R"({"input_ids":[1,2,3],"position_ids":[0,1,0]})",
+     "position_ids[2] is 0 after 1: the line holds several examples"},
+    {"packed_lengths", R"({"input_ids":[1,2,3],"seq_lengths":[1,2]})",
+     "'seq_lengths' has 2 entries"},
+    {"weight", R"({"input_ids":[1,2],"weight":0.5})",
+     "weights of pretokenized examples are not read"},
     {"long_labels", "{\"input_ids\":[1],\"labels\":[1,1]}", "longer than 'input_ids'"},
 };
 
