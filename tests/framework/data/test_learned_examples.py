@@ -12,6 +12,7 @@ from family_templates import FAMILIES, make_folder
 from prepare_program import dump, run_tool, write_lines
 
 from packtrain_tools.chat.mask import MaskOptions
+from packtrain_tools.prepare.counts import sentences
 from packtrain_tools.prepare.encoding import EncodingOptions
 from packtrain_tools.prepare.lengths import LengthLimits
 from packtrain_tools.prepare.tokenizer import load_tokenizer
@@ -194,3 +195,27 @@ def test_the_time_of_a_conversation_grows_with_its_turns_and_not_with_their_squa
 
     few, many = seconds(50), seconds(800)
     assert many < 16 * 4 * max(few, 0.02)
+
+
+# ---- keys of messages
+
+@pytest.mark.parametrize("train_on", ["assistant", "each-turn"])
+def test_keys_of_messages_that_are_not_read_are_counted(folder, tmp_path, train_on):
+    asked = {"role": "user", "content": "one", "name": "Ann", "context": "red"}
+    answered = {"role": "assistant", "content": "two", "mask": True, "context": None, "role_name": "x"}
+    rows = [{"messages": [asked, answered] * 2}, {"conversations": [{"input": "one", "output": "two", "context": "b"}]}]
+    counts = chunk_of(folder, tmp_path, rows[:1], mask=MaskOptions(train_on)).counts
+    assert {name: number for name, number in counts.items() if "key" in name} == {
+        "unread_key:context": 2, "unread_key:mask": 2, "unread_key:role_name": 2}
+    assert chunk_of(folder, tmp_path, rows[1:]).counts["unread_key:context"] == 1
+    assert "Messages with the key 'mask', which neither prepare nor the chat template reads: 2." in \
+        " ".join(sentences(counts))
+
+
+def test_a_key_that_the_template_names_is_read(tmp_path):
+    folder = make_folder(FAMILIES["chatml"], "byte_level", tmp_path)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.context or '' }}{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+    row = {"messages": [{"role": "user", "content": "one", "context": "red"}, {"role": "assistant", "content": "two"}]}
+    assert not any("key" in name for name in chunk_of(folder, tmp_path, [row]).counts)

@@ -5,6 +5,7 @@ the template leaves out a part of the record.
 A turn begins where the generation prompt ends. The text before it must equal the model's input at inference.
 Templates that rewrite earlier turns (without their reasoning, say) give the model another text."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,10 @@ from packtrain_tools.chat.template import ChatTemplate, Refused
 from packtrain_tools.chat.turn_ends import TurnEnds
 from packtrain_tools.chat.turns import RenderedTurns
 
+UNREAD_KEY = "unread_key:"  # of a count: the key of a message follows
+_READ_KEYS = {"role", "content", "reasoning_content", "tool_calls"}
+_LABELS = {"name", "id", "tool_call_id"}  # say nothing to a model whose template leaves them out
+_KEY = re.compile(r"[\w-]{1,40}")
 TRAIN_ON = ("assistant", "last", "each-turn", "all")
 
 
@@ -62,7 +67,9 @@ class ChatMask:
         learns."""
         if self._options.train_on != "each-turn":
             return [conversation]
-        weights = self._weights(conversation, Counter() if counts is None else counts)
+        counts = Counter() if counts is None else counts
+        self._note_unread_keys(conversation, counts)
+        weights = self._weights(conversation, counts)
         earlier = [None if weights.get(turn) else 0.0 for turn in range(len(conversation.messages))]
         return [replace(conversation, messages=conversation.messages[:turn + 1],
                         asked=[*earlier[:turn], weights[turn]])
@@ -75,9 +82,17 @@ class ChatMask:
         if self._options.train_on == "each-turn":
             weights = {len(conversation.messages) - 1: conversation.asked[-1] or 0.0}
         else:
+            self._note_unread_keys(conversation, counts)
             weights = self._weights(conversation, counts)
         weights = {turn: weight * conversation.weight for turn, weight in weights.items()}
         return self._example(conversation, weights, counts) if any(weights.values()) else None
+
+    def _note_unread_keys(self, conversation: Conversation, counts: Counter):
+        """Counts keys of messages whose values are in no example."""
+        for message in conversation.messages:
+            for key in message.keys() - _READ_KEYS - _LABELS:
+                if _KEY.fullmatch(key) and not self._template.names(key, conversation.tools):
+                    counts[UNREAD_KEY + key] += 1
 
     def _weights(self, conversation: Conversation, counts: Counter) -> dict[int, float]:
         """Weights of the messages that --train-on, --also-train-on or the record select, by their index."""

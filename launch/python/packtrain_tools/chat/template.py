@@ -41,6 +41,7 @@ class ChatTemplate:
         self._sources = sources
         self._variables = variables
         self.uses_date = False  # whether a rendering asked for it
+        self._named: dict[tuple[str, str], bool] = {}  # by template and key
         self._marked = {name for name, source in sources.items()
                         if _GENERATION.search(_COMMENT.sub("", source))}
         environment = make_environment(datetime.datetime.fromisoformat(date), self._note_date)
@@ -65,6 +66,13 @@ class ChatTemplate:
 
     def knows_generation_prompt(self, tools: list | None) -> bool:
         return "add_generation_prompt" in self._sources[self._name(tools)]
+
+    def names(self, key: str, tools: list | None) -> bool:
+        """True when the source of the template has this key as a word."""
+        name = self._name(tools)
+        if (name, key) not in self._named:
+            self._named[name, key] = bool(re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", self._sources[name]))
+        return self._named[name, key]
 
     def render(self, messages: list[dict], tools: list | None,
                add_generation_prompt: bool = False) -> Rendering:

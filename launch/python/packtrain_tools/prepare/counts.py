@@ -1,6 +1,8 @@
 """The events that are counted while data become examples (EncodedChunk.counts): a sentence for each, with
 advice."""
 
+from packtrain_tools.chat.mask import UNREAD_KEY
+
 OVERLAPS = "overlaps"
 
 SENTENCES = {
@@ -71,6 +73,14 @@ SENTENCES = {
 }
 
 
+def _sentence(name: str) -> str:
+    key = name.removeprefix(UNREAD_KEY)
+    if key != name:
+        return (f"Messages with the key '{key}', which neither prepare nor the chat template reads: {{n}}. Its value "
+                "is not in the store.")
+    return SENTENCES.get(name, f"{name.replace('_', ' ')}: {{n}}.")
+
+
 def in_order(counts: dict[str, int]) -> dict[str, int]:
     """Counts that are not zero: known ones in the order above, then others by name."""
     known = [name for name in SENTENCES if name in counts]
@@ -79,5 +89,5 @@ def in_order(counts: dict[str, int]) -> dict[str, int]:
 
 
 def sentences(counts: dict[str, int]) -> list[str]:
-    return [SENTENCES.get(name, f"{name.replace('_', ' ')}: {{n}}.").format(n=f"{number:,}")
+    return [_sentence(name).format(n=f"{number:,}")
             for name, number in in_order(counts).items()]
