@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import errno
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ CONFIG = 64
 DATA = 65
 MISSING = 69
 STOPPED = 75
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ToolError(Exception):
@@ -77,7 +79,8 @@ def run_main(program: str, main) -> int:
         return error.exit_code
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        print(f"{program}: {place}{error.strerror or error}", file=sys.stderr)
+        advice = "\n  Free space there, then give the same command again." if error.errno in _FULL else ""
+        print(f"{program}: {place}{error.strerror or error}{advice}", file=sys.stderr)
         return DATA
     except KeyboardInterrupt:
         return 130

@@ -12,11 +12,12 @@ import pytest
 from prepare_program import changed_prepare, files_of, run_tool, write_lines
 from safetensors.numpy import load_file
 
-from packtrain_tools.errors import ToolError
+from packtrain_tools.errors import ToolError, run_main
 from packtrain_tools.prepare import unfinished
 from packtrain_tools.prepare.counts import in_order, sentences
 from packtrain_tools.prepare.examples import make_examples
 from packtrain_tools.prepare.loss_weights import is_rounded, mask_byte, weight_table
+from packtrain_tools.prepare.shard_file import write_shard, write_synced
 from packtrain_tools.prepare.store import StoreWriter, new_store
 from packtrain_tools.store_reader import StoreReader
 
@@ -221,3 +222,14 @@ def test_a_resumed_preparation_reads_no_tokens_where_none_are_compared(tokenizer
     summary = resumed.finish()
     assert info_of(tmp_path / "store") == wanted
     assert summary["length"]["max"] == 4 and summary["num_examples"] == 3
+
+
+@pytest.mark.parametrize("write", [
+    lambda path: write_synced(str(path), b"x" * 99),
+    lambda path: write_shard(str(path), [make_examples([[1, 2]], [np.ones(2, np.uint8)], [0])])])
+def test_a_full_disk_is_named_with_the_file_and_what_to_do(tmp_path, capsys, write):
+    path = tmp_path / "part-00000.safetensors"
+    path.symlink_to("/dev/full")
+    assert run_main("packtrain prepare", lambda: write(path)) == 65
+    assert capsys.readouterr().err == \
+        f"packtrain prepare: {path}: No space left on device\n  Free space there, then give the same command again.\n"

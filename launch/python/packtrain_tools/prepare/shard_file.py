@@ -3,6 +3,9 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -81,13 +84,11 @@ def write_columns(path: str, columns: dict[str, Column]):
         begin = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays stay aligned
-    with open(path, "wb") as stream:
+    with _synced(path) as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for _, (_, arrays) in ordered:
             for array in arrays:
                 stream.write(np.ascontiguousarray(array).data)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def read_shard(path: str) -> Examples:
@@ -142,10 +143,21 @@ def _load(path: str) -> dict[str, np.ndarray]:
 
 
 def write_synced(path: str, data: bytes):
-    with open(path, "wb") as stream:
+    with _synced(path) as stream:
         stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
+
+
+@contextmanager
+def _synced(path: str) -> Iterator[BinaryIO]:
+    """The errors of a full disk name the file."""
+    try:
+        with open(path, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
 
 
 def sync_folder(folder: str):
