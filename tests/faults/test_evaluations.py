@@ -93,3 +93,15 @@ def test_waits_of_evaluations_are_not_a_steps(lab):
                   ranks=2)
     for step, line in steps(run).items():
         assert line["comm_wait_s"] <= line["step_time_s"] + 1e-3, step
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_run_whose_checkpoints_are_all_damaged_is_not_evaluated(lab, ranks):
+    name = f"damaged-{ranks}"
+    run = lab.run(name, "run.max_steps=1")
+    (part,) = (run / "checkpoints" / "step-1").glob("*.safetensors")
+    os.truncate(part, part.stat().st_size - 1)
+    code, out, err = lab.finish(lab.start(name, "run.max_steps=1", "--json", ranks=ranks, command="evaluate"))
+    assert code == 66 and not out and "is whole (1 were tried)" in err, err
+    part.parent.rename(run / "checkpoints" / "step-1.tmp")
+    assert lab.evaluate(name, "run.max_steps=1", ranks=ranks)["loss"] > 0, "nothing was saved"

@@ -219,4 +219,18 @@ std::optional<std::string> find_latest_checkpoint(const std::string& root) {
   return std::nullopt;
 }
 
+std::optional<std::string> find_whole_checkpoint(const std::string& root) {
+  auto newest = find_latest_checkpoint(root);
+  if (newest) return newest;
+  const auto folders = list_folders(root);
+  const auto num_damaged = std::ranges::count_if(folders, [](const StoredFolder& folder) {
+    return folder.name.kind != FolderKind::kTemporary;
+  });
+  if (num_damaged == 0) return std::nullopt;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("no checkpoint of {} is whole ({} were tried)", root, num_damaged),
+              "Its model is lost with them: restore a checkpoint, or name another run.output or "
+              "model.path.");
+}
+
 }  // namespace packtrain

@@ -53,6 +53,9 @@ std::string checkpoints_folder(const std::string& run_folder);
 // `step-N`. Not collective.
 std::optional<std::string> find_latest_checkpoint(const std::string& root);
 
+// The same. Throws Error(kCheckpoint) where `root` has checkpoints and none of them is whole.
+std::optional<std::string> find_whole_checkpoint(const std::string& root);
+
 // Reads the manifest only. Throws Error(kCheckpoint) with the folder and the fault.
 TrainingState read_checkpoint_state(const std::string& folder);
 

@@ -17,7 +17,7 @@ namespace {
 
 ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
   if (which == EvaluatedModel::kOfRun) {
-    const auto newest = find_latest_checkpoint(checkpoints_folder(config.run.output));
+    const auto newest = find_whole_checkpoint(checkpoints_folder(config.run.output));
     if (newest) return checkpoint_source(*newest, config);
   }
   return find_model(config);

@@ -60,6 +60,19 @@ TEST(LatestCheckpoint, IsNothingWhereThereIsNone) {
   EXPECT_FALSE(find_latest_checkpoint(root / "missing").has_value());
 }
 
+TEST(WholeCheckpoint, IsNothingOnlyWhereNoneWasSaved) {
+  const TemporaryFolder root;
+  EXPECT_FALSE(find_whole_checkpoint(root.path()).has_value());
+  fs::create_directory(root / "step-4.tmp");
+  EXPECT_FALSE(find_whole_checkpoint(root.path()).has_value());
+  fs::create_directory(root / "step-3");
+  const Error error = error_of([&] { find_whole_checkpoint(root.path()); });
+  EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
+  EXPECT_NE(error.message().find("is whole (1 were tried)"), std::string::npos) << error.what();
+  save_sample(root.path(), 2);
+  EXPECT_EQ(find_whole_checkpoint(root.path()), root / "step-2");
+}
+
 TEST(LatestCheckpoint, PassesOverForeignNamesAndFoldersBeingWritten) {
   const TemporaryFolder root;
   save_sample(root.path(), 3);
