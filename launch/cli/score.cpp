@@ -83,6 +83,8 @@ Config read_config(const CLI::App& app, const ScoreArguments& arguments, World& 
   std::vector<std::string> settings;
   const std::string of_run = path + "/config.yaml";
   if (fs::exists(of_run)) {
+    // A run's folder may have been moved, and its own path may be relative to another folder.
+    if (fs::is_directory(path + "/checkpoints")) settings.push_back(setting("run.output", path));
     path = of_run;
   } else if (fs::is_directory(path) || path.starts_with("hf:")) {
     settings.push_back(setting("model.path", path));

@@ -153,6 +153,24 @@ def test_a_configuration_scores_each_of_its_sets(folder):
         assert one["loss"] == pytest.approx(-alone.mean(), rel=1e-5)
 
 
+def test_the_folder_of_a_run_that_was_moved_is_scored_itself(folder, tmp_path):
+    (folder / "run.yaml").write_text(yaml.safe_dump({
+        "model": {"path": str(folder / "model")}, "data": {"train": str(folder / "store"), "max_length": 64},
+        "run": {"output": "run", "max_steps": 1}, "schedule": {"warmup_steps": 0}, "metrics": {"serve": False},
+        "optimizer": {"learning_rate": 1e-2}, "precision": {"compute": "fp32", "reduce": "fp32"}}))
+    packtrain("train", "run.yaml", cwd=folder)
+    exported = folder / "exported"
+    packtrain("export", "run", "--out", exported, "--dtype", "float32", cwd=folder)
+    (folder / "run").rename(folder / "moved")
+    packtrain("train", "run.yaml", "optimizer.learning_rate=0", cwd=folder)
+    for name, model, where in (("model", exported, folder), ("here", "moved", folder), ("there", folder / "moved", tmp_path)):
+        packtrain("score", model, folder / "store", "--log-probs", *FLOAT32, "--out", folder / f"{name}-run.safetensors",
+                  cwd=where)
+    wanted, here, there = (load_file(folder / f"{name}-run.safetensors")["log_probs"] for name in ("model", "here", "there"))
+    np.testing.assert_allclose(here, wanted, rtol=1e-4, atol=1e-5)
+    assert here.tolist() == there.tolist()
+
+
 @pytest.mark.parametrize("words, message", [
     (["model", "store"], "got neither --log-probs nor --tasks"),
     (["model", "store", "store", "--log-probs"], "got several stores"),
