@@ -30,6 +30,7 @@ constexpr std::array kPublished = {
     PublishedModels{"deepseek_v3", "DeepSeek-V3, V3.1 and R1, Moonlight-16B-A3B"},
     PublishedModels{"dots1", "dots.llm1"},
     PublishedModels{"ernie4_5", "ERNIE 4.5 0.3B"},
+    PublishedModels{"ernie4_5_moe", "ERNIE 4.5 21B-A3B and 300B-A47B"},
     PublishedModels{"exaone4", "EXAONE 4.0 1.2B and 32B"},
     PublishedModels{"exaone_moe", "K-EXAONE-236B-A23B"},
     PublishedModels{"falcon", "Falcon 7B, 11B, 40B and 180B"},

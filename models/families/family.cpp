@@ -1,4 +1,5 @@
 #include "models/families/family.h"
+#include "models/families/ernie4_5_moe.h"
 
 #include <algorithm>
 #include <array>
@@ -141,6 +142,7 @@ std::span<const Family> families() {
       deepseek_v3_family(),
       dots1_family(),
       ernie4_5_family(),
+      ernie4_5_moe_family(),
       exaone4_family(),
       exaone_moe_family(),
       falcon_family(),

@@ -12,18 +12,18 @@ namespace {
 constexpr const char* kEnableKey = "enable_moe_block";
 constexpr const char* kCountKey = "num_experts";
 constexpr const char* kChosenKey = "top_k_experts";
-constexpr const char* kWidthKey = "moe_intermediate_size";
+constexpr const char* kExpertWidthKey = "moe_intermediate_size";
 
 }  // namespace
 
 void read_gemma4_experts(ConfigReader& reader, DecoderConfig& config) {
   if (!reader.boolean(kEnableKey, false)) {
-    return reader.ignore({kCountKey, kChosenKey, kWidthKey});
+    return reader.ignore({kCountKey, kChosenKey, kExpertWidthKey});
   }
   ExpertsConfig& experts = config.experts;
   experts.num_experts = reader.integer(kCountKey);
   read_experts_per_token(reader, config, reader.integer(kChosenKey), kChosenKey);
-  experts.intermediate_size = reader.integer(kWidthKey);
+  experts.intermediate_size = reader.integer(kExpertWidthKey);
   experts.normalize_weights = experts.expert_scale = true;
   experts.next_to_mlp = experts.router_norm = true;
   experts.logit_multiplier = 1 / std::sqrt(static_cast<double>(config.hidden_size));
@@ -36,7 +36,7 @@ void write_gemma4_experts(const DecoderConfig& config, nlohmann::json& json) {
   if (experts.num_experts == 0) return;
   json[kCountKey] = experts.num_experts;
   json[kChosenKey] = experts.experts_per_token;
-  json[kWidthKey] = experts.intermediate_size;
+  json[kExpertWidthKey] = experts.intermediate_size;
 }
 
 void add_gemma4_experts(WeightMap& map, const DecoderConfig& config, std::int64_t layer) {

@@ -39,22 +39,21 @@ Reading read_as(const Family& family, const nlohmann::json& config) {
   return reading;
 }
 
-// How many letters two names have in common at their beginnings.
-std::size_t common_start(std::string_view a, std::string_view b) {
-  std::size_t size = 0;
-  while (size < a.size() && size < b.size() && a[size] == b[size]) ++size;
-  return size;
+// How many letters the type and a name have in common at their beginnings, less the letters of the
+// name after them.
+std::int64_t likeness(std::string_view family, std::string_view type) {
+  const auto* end_of_common = std::ranges::mismatch(family, type).in1;
+  return (end_of_common - family.begin()) - (family.end() - end_of_common);
 }
 
-// The family with the fewest faults; of equals the one whose name begins most like the type.
+// The family with the fewest faults; of equals the one whose name is most like the type.
 Reading nearest_reading(const nlohmann::json& config, std::string_view type) {
   Reading nearest;
   for (const Family& family : families()) {
     Reading reading = read_as(family, config);
-    const bool is_nearer =
-        nearest.family.empty() || reading.num_faults < nearest.num_faults ||
-        (reading.num_faults == nearest.num_faults &&
-         common_start(reading.family, type) > common_start(nearest.family, type));
+    const bool is_nearer = nearest.family.empty() || reading.num_faults < nearest.num_faults ||
+                           (reading.num_faults == nearest.num_faults &&
+                            likeness(reading.family, type) > likeness(nearest.family, type));
     if (is_nearer) nearest = std::move(reading);
   }
   return nearest;

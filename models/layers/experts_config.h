@@ -22,8 +22,8 @@ struct ExpertsConfig {
   bool shared_gate = false;                   // scales that MLP's output by sigmoid(x w)
   double auxiliary_loss = 0;                  // coefficient of the load-balancing loss
   RouterKind router = RouterKind::kSoftmax;   // the others: models/ops/experts/routing.h
-  bool choice_bias = false;    // kSigmoid: added to the scores for the choice alone, no gradient
-  double sum_epsilon = 1e-20;  // kSigmoid with normalize_weights: added to the sum of weights
+  bool choice_bias = false;    // kSoftmax, kSigmoid: of the choice alone, without a gradient
+  double sum_epsilon = 1e-20;  // with normalize_weights: routing.h has its use
   // kSoftmax and kSigmoid: experts in groups, of which each token chooses some.
   std::int64_t num_groups = 1;
   std::int64_t groups_per_token = 1;

@@ -14,6 +14,7 @@ RoutingOptions routing_options(const ExpertsConfig& config) {
           .normalize = !config.softmax_first || config.normalize_weights,
           .keep_probabilities = config.auxiliary_loss != 0,
           .kind = config.router,
+          .choice_bias = config.choice_bias,
           .num_groups = config.num_groups,
           .groups_per_row = config.groups_per_token,
           .weight_multiplier = config.weight_multiplier,

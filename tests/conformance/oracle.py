@@ -51,6 +51,11 @@ def constant_names(model):
     return {name for name, _ in model.named_buffers() if name in saved}
 
 
+def untrained_names(model):
+    """The constants. Some are parameters without a gradient in transformers."""
+    return constant_names(model) | {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+
+
 def constants_of(model):
     return [model.get_buffer(name) for name in sorted(constant_names(model))]
 

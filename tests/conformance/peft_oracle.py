@@ -117,7 +117,8 @@ def patterns(model):
 
 
 # PEFT takes names of their dense layers for those of experts.
-DENSE_NAMED_AS_EXPERTS = ("deepseek_v2", "deepseek_v3", "dots1", "exaone_moe", "glm4_moe", "glm4_moe_lite")
+DENSE_NAMED_AS_EXPERTS = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "glm4_moe",
+                          "glm4_moe_lite")
 
 
 def magnitudes(model):
@@ -152,8 +153,8 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-WITH_EXPERTS = ("deepseek_v3", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2", "mixtral", "nemotron_h",
-                "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
+WITH_EXPERTS = ("deepseek_v3", "ernie4_5_moe", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2", "mixtral",
+                "nemotron_h", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
 OF_EXPERTS = (experts, one_projection_of_experts, experts_in_some_layers)
 EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS for make in OF_EXPERTS]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]

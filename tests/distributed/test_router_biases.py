@@ -1,4 +1,4 @@
-"""optimizer.router_bias_update_rate: biases of sigmoid routers follow the load of experts, on any number of ranks."""
+"""optimizer.router_bias_update_rate: biases of routers follow the load of experts, on any number of ranks."""
 
 import json
 
@@ -12,8 +12,15 @@ MODEL = ["model.config={model_type: glm4_moe, hidden_size: 64, intermediate_size
          "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 16, vocab_size: 512, "
          "hidden_act: silu, max_position_embeddings: 512, n_routed_experts: 6, num_experts_per_tok: 2, "
          "n_shared_experts: 1, first_k_dense_replace: 1, n_group: 1, topk_group: 1}"]
-ONE_LAYER = ["model.config.num_hidden_layers=2"]
-BALANCED = [*MODEL, f"optimizer.router_bias_update_rate={RATE}"]
+RATES = [f"optimizer.router_bias_update_rate={RATE}"]
+BALANCED = [*MODEL, *RATES]
+# By the scores that choose experts. One layer has experts.
+ONE_LAYER = {
+    "sigmoid": [*MODEL, "model.config.num_hidden_layers=2"],
+    "softmax": ["model.config={model_type: ernie4_5_moe, hidden_size: 64, intermediate_size: 160, "
+                "moe_intermediate_size: 32, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
+                "vocab_size: 512, max_position_embeddings: 512, moe_num_experts: 6, moe_k: 2}"],
+}
 SAVES = ["checkpoint.save_steps=5", "checkpoint.keep=10"]
 
 
@@ -35,8 +42,9 @@ def balanced(lab):
     return lab.run("router-biases", *BALANCED, *SAVES, ranks=2)
 
 
-def test_biases_are_the_sum_of_signs_over_steps(lab):
-    run = lab.run("router-biases-of-one-layer", *BALANCED, *ONE_LAYER, *SAVES, ranks=2)
+@pytest.mark.parametrize("scores", ONE_LAYER)
+def test_biases_are_the_sum_of_signs_over_steps(lab, scores):
+    run = lab.run(f"router-biases-of-one-layer-{scores}", *ONE_LAYER[scores], *RATES, *SAVES, ranks=2)
     wanted = numpy.zeros(6, dtype=numpy.float32)
     for _, line in sorted(steps(run).items()):
         tokens = numpy.array(line["expert_tokens"], dtype=numpy.float64)

@@ -49,8 +49,8 @@ void check_router_bias_rate(double rate, const DecoderConfig& decoder) {
   if (rate == 0) return;
   if (!decoder.experts.choice_bias) {
     fail_rate(rate, "the routers of the model have no bias for the choice of experts",
-              "Leave it out. Models of deepseek_v3, glm4_moe and others with sigmoid routers have "
-              "such biases.");
+              "Leave it out. Models of deepseek_v3, ernie4_5_moe, glm4_moe and others have such "
+              "biases.");
   }
   if (decoder.adapter != nullptr) {
     fail_rate(rate, "an adapter is trained, and its checkpoints have no biases of routers",

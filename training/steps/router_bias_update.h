@@ -1,6 +1,6 @@
 // Balances experts without an auxiliary loss, where routers choose by scores with a bias of each
-// expert (RouterKind::kSigmoid). The biases of experts with more tokens than the mean fall in a
-// step, and those of the others rise. Wang et al., arXiv 2408.15664, algorithm 1:
+// expert (ExpertsConfig::choice_bias). In a step the biases of experts with more tokens than the
+// mean fall, and those of the others rise. Wang et al., arXiv 2408.15664, algorithm 1:
 //    b_e += rate * sign(mean of the c - c_e),   c_e: tokens of expert e in the step, of all ranks
 // Biases are weights without a gradient. So they are in checkpoints and exports, and the same on
 // all ranks.

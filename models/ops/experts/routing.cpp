@@ -11,6 +11,7 @@
 
 #include <tuple>
 
+#include "models/ops/experts/biased_router.h"
 #include "models/ops/experts/expert_groups.h"
 #include "models/ops/experts/sigmoid_router.h"
 #include "models/ops/experts/sparse_mixer.h"
@@ -95,6 +96,9 @@ at::Tensor gradient_of_logits(const at::Tensor& grad_weights, const at::Tensor& 
     case RouterKind::kSoftmax:
       break;
   }
+  if (options.choice_bias) {
+    return biased_routing_backward(grad_weights, grad_probabilities, routing, options);
+  }
   if (options.weight_multiplier == 1.0) {
     return softmax_routing_backward(grad_weights, grad_probabilities, routing, num_experts,
                                     options);
@@ -117,6 +121,9 @@ Routing route(const at::Tensor& x, const RouterWeights& router, const RoutingOpt
       return choose_by_sparse_mixer(logits, options);
     case RouterKind::kSoftmax:
       break;
+  }
+  if (options.choice_bias) {
+    return choose_by_biased_softmax(logits, *router.choice_bias, options);
   }
   return choose_experts(logits, options);
 }

@@ -3,9 +3,10 @@
 //    normalized: w divided by their sum (= softmax of the chosen z)
 // A factor may multiply w, and another one z. With groups of experts each row first chooses groups,
 // by the largest z of each (expert_groups.h). Its experts are of these groups. p stays that of all
-// experts. A sigmoid router (Liu et al., arXiv 2412.19437) and a sparse mixer (Liu et al., arXiv
-// 2409.12136) have other weights: sigmoid_router.h, sparse_mixer.h. Of equal z the lowest expert
-// comes first. x [T, H], W [E, H], b [E] are float32 or bfloat16. Sums, z, p and w are float32.
+// experts. With a bias of the choice the k largest p + bias are chosen (biased_router.h). A sigmoid
+// router (Liu et al., arXiv 2412.19437) and a sparse mixer (Liu et al., arXiv 2409.12136) have
+// other weights: sigmoid_router.h, sparse_mixer.h. Of equal z the lowest expert comes first. x [T,
+// H], W [E, H], b [E] are float32 or bfloat16. Sums, z, p and w are float32.
 // Backward:
 //    dz = p (dp - sum p dp) over all experts; normalized: over the chosen ones
 // A gradient of p, which an auxiliary loss has, adds the same term over all experts. Deterministic.
@@ -26,15 +27,16 @@ struct RoutingOptions {
   bool normalize = false;
   bool keep_probabilities = false;  // although w and its gradient do not read them
   RouterKind kind = RouterKind::kSoftmax;
+  bool choice_bias = false;     // the router has one
   std::int64_t num_groups = 1;  // kSoftmax, kSigmoid, as the next two: ExpertsConfig has them
   std::int64_t groups_per_row = 1;
   double weight_multiplier = 1.0;
   double logit_multiplier = 1.0;  // of z, bias included
-  double sum_epsilon = 1e-20;     // kSigmoid with normalize
+  double sum_epsilon = 1e-20;     // with normalize: of kSigmoid, and of a bias
   double mixer_epsilon = 0.01;    // kSparseMixer
 
   bool reads_probabilities() const {
-    if (kind == RouterKind::kSoftmax) return !normalize || keep_probabilities;
+    if (kind == RouterKind::kSoftmax) return !normalize || keep_probabilities || choice_bias;
     return kind == RouterKind::kSigmoid || keep_probabilities;
   }
   bool reads_logits() const { return kind == RouterKind::kSparseMixer; }
@@ -51,7 +53,7 @@ struct Routing {
 struct RouterWeights {
   const Parameter& weight;
   const Parameter* bias = nullptr;
-  const Parameter* choice_bias = nullptr;  // float32 [E]: has no gradient (sigmoid_router.h)
+  const Parameter* choice_bias = nullptr;  // float32 [E]: has no gradient
 };
 
 Routing route(const at::Tensor& x, const RouterWeights& router, const RoutingOptions& options,

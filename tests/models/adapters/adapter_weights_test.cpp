@@ -100,6 +100,7 @@ TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
   EXPECT_EQ(tested, (std::set<std::string>{"deepseek_v2",
                                            "deepseek_v3",
                                            "dots1",
+                                           "ernie4_5_moe",
                                            "exaone_moe",
                                            "gemma4_text",
                                            "glm4_moe",
