@@ -38,6 +38,7 @@
 #include "models/families/granitemoehybrid.h"
 #include "models/families/granitemoeshared.h"
 #include "models/families/hunyuan_v1_dense.h"
+#include "models/families/hunyuan_v1_moe.h"
 #include "models/families/lfm2.h"
 #include "models/families/lfm2_moe.h"
 #include "models/families/llama.h"
@@ -164,6 +165,7 @@ std::span<const Family> families() {
       granitemoehybrid_family(),
       granitemoeshared_family(),
       hunyuan_v1_dense_family(),
+      hunyuan_v1_moe_family(),
       lfm2_family(),
       lfm2_moe_family(),
       llama_family(),

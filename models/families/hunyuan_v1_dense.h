@@ -5,10 +5,17 @@
 // computed here.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/families/config_reader.h"
 #include "models/families/family.h"
 
 namespace packtrain {
 
 Family hunyuan_v1_dense_family();
+
+// Shared by models with and without experts.
+void read_hunyuan_layout(ConfigReader& reader, DecoderConfig& config);
+nlohmann::json write_hunyuan_layout(const DecoderConfig& config);
 
 }  // namespace packtrain

@@ -9,9 +9,9 @@ from transformers.pytorch_utils import Conv1D
 
 # Linear layers of transformers that no adapter targets here. Some choose experts or scale their sum. Others are of Gemma
 # 3n's copies of the hidden state.
-ROUTERS = ["router", "router.layer", "router.proj", "shared_expert_gate", "gate", "modality_router", "prediction_coefs",
-           "correction_coefs", "per_layer_model_projection", "altup_projections.0", "altup_projections.1",
-           "altup_unembed_projections.0", "altup_unembed_projections.1"]
+ROUTERS = ["router", "router.layer", "router.proj", "shared_expert_gate", "gate", "gate.wg", "modality_router",
+           "prediction_coefs", "correction_coefs", "per_layer_model_projection", "altup_projections.0",
+           "altup_projections.1", "altup_unembed_projections.0", "altup_unembed_projections.1"]
 MIXED = ("mixer.q_proj", "mixer.k_proj", "mixer.v_proj", "mixer.o_proj")
 EMBEDDINGS = ("embed_tokens", "embed_in", "embeddings", "word_embeddings", "wte")
 
@@ -118,7 +118,7 @@ def patterns(model):
 
 # PEFT takes names of their dense layers for those of experts.
 DENSE_NAMED_AS_EXPERTS = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "glm4_moe",
-                          "glm4_moe_lite")
+                          "glm4_moe_lite", "hunyuan_v1_moe")
 
 
 def magnitudes(model):
