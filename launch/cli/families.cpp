@@ -81,6 +81,7 @@ constexpr std::array kPublished = {
     PublishedModels{"qwen3_next", "Qwen3-Next-80B-A3B, Qwen3-Coder-Next"},
     PublishedModels{"seed_oss", "Seed-OSS-36B"},
     PublishedModels{"smollm3", "SmolLM3-3B"},
+    PublishedModels{"solar_open", "Solar Open 100B"},
     PublishedModels{"stablelm", "StableLM 2 1.6B and 12B, StableLM-3B-4E1T"},
     PublishedModels{"starcoder2", "StarCoder2 3B, 7B and 15B"},
 };

@@ -65,6 +65,7 @@
 #include "models/families/qwen3_next.h"
 #include "models/families/seed_oss.h"
 #include "models/families/smollm3.h"
+#include "models/families/solar_open.h"
 #include "models/families/stablelm.h"
 #include "models/families/starcoder2.h"
 #include "models/families/text_part.h"
@@ -193,6 +194,7 @@ std::span<const Family> families() {
       qwen3_next_family(),
       seed_oss_family(),
       smollm3_family(),
+      solar_open_family(),
       stablelm_family(),
       starcoder2_family(),
   };

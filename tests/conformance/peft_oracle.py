@@ -118,7 +118,7 @@ def patterns(model):
 
 # PEFT takes names of their dense layers for those of experts.
 DENSE_NAMED_AS_EXPERTS = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "glm4_moe",
-                          "glm4_moe_lite", "hunyuan_v1_moe")
+                          "glm4_moe_lite", "hunyuan_v1_moe", "solar_open")
 
 
 def magnitudes(model):

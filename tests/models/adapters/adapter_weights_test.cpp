@@ -104,7 +104,7 @@ TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
           "gemma4_text",      "glm4_moe",         "glm4_moe_lite",  "gpt_oss",      "granitemoe",
           "granitemoehybrid", "granitemoeshared", "hunyuan_v1_moe", "lfm2_moe",     "minimax_m2",
           "mixtral",          "nemotron_h",       "olmoe",          "phimoe",       "qwen2_moe",
-          "qwen3_5_moe_text", "qwen3_moe",        "qwen3_next"}));
+          "qwen3_5_moe_text", "qwen3_moe",        "qwen3_next",     "solar_open"}));
 }
 
 TEST(AdapterWeights, OfExpertsAreNestedAsInPeft) {
