@@ -21,6 +21,7 @@ struct PublishedModels {
 };
 
 constexpr std::array kPublished = {
+    PublishedModels{"afmoe", "Trinity Nano and Mini"},
     PublishedModels{"apertus", "Apertus 8B and 70B"},
     PublishedModels{"arcee", "AFM-4.5B"},
     PublishedModels{"bamba", "Bamba-9B v1 and v2"},

@@ -1,4 +1,5 @@
 #include "models/families/family.h"
+#include "models/families/afmoe.h"
 #include "models/families/ernie4_5_moe.h"
 
 #include <algorithm>
@@ -135,6 +136,7 @@ void check_num_parameters(const DecoderConfig& config) {
 std::span<const Family> families() {
   // clang-format off: one a line
   static const std::array table = {
+      afmoe_family(),
       apertus_family(),
       arcee_family(),
       bamba_family(),

@@ -47,9 +47,11 @@ void add_norm(WeightMap& list, bool wanted, const DecoderConfig& config, const s
   }
 }
 
-void add_qk_norm(WeightMap& list, const DecoderConfig& config, const std::string& ours,
-                 const std::string& hf, std::int64_t heads) {
-  if (config.qk_norm == QkNormKind::kHeadLayer) {
+void add_qk_norm(WeightMap& list, const DecoderConfig& config, const AddLayerParts& add,
+                 const std::string& ours, const std::string& hf, std::int64_t heads) {
+  if (config.qk_norm == QkNormKind::kHeadLayer && add.stacked_head_norms) {
+    list.whole(ours + ".weight", hf + "norm.weight", {heads, config.head_dim});
+  } else if (config.qk_norm == QkNormKind::kHeadLayer) {
     for (std::int64_t head = 0; head < heads; ++head) {
       list.norm(ours, hf + "layernorm.norms." + std::to_string(head), config.head_dim);
     }
@@ -61,13 +63,18 @@ void add_qk_norm(WeightMap& list, const DecoderConfig& config, const std::string
   }
 }
 
-// The rows of queries. With a gate, q_proj has both of each head, and our gates are first.
-void add_queries(WeightMap& list, const DecoderConfig& config, const std::string& ours,
-                 const std::string& hf) {
+// The rows of queries. Our gates are first. Without a projection of their own, q_proj has both of
+// each head.
+void add_queries(WeightMap& list, const DecoderConfig& config, const AddLayerParts& add,
+                 const std::string& ours, const std::string& attention) {
+  const std::string hf = attention + "q_proj";
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t heads = config.num_heads;
   const std::int64_t dim = config.head_dim;
-  if (!config.attention_gate) {
+  if (add.attention_gate != nullptr) {
+    list.linear(ours, attention + add.attention_gate, heads * dim, hidden, config.qkv_bias);
+  }
+  if (!config.attention_gate || add.attention_gate != nullptr) {
     list.linear(ours, hf, heads * dim, hidden, config.qkv_bias);
     return;
   }
@@ -80,18 +87,18 @@ void add_queries(WeightMap& list, const DecoderConfig& config, const std::string
   }
 }
 
-void add_attention(WeightMap& list, const DecoderConfig& config, const std::string& ours,
-                   const std::string& hf) {
+void add_attention(WeightMap& list, const DecoderConfig& config, const AddLayerParts& add,
+                   const std::string& ours, const std::string& hf) {
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t q = config.num_heads * config.head_dim;
   const std::int64_t kv = config.num_kv_heads * config.head_dim;
-  add_queries(list, config, ours + "qkv", hf + "q_proj");
+  add_queries(list, config, add, ours + "qkv", hf);
   list.linear(ours + "qkv", hf + "k_proj", kv, hidden, config.qkv_bias);
   list.linear(ours + "qkv", hf + "v_proj", kv, hidden, config.qkv_bias);
   const bool whole_names = config.qk_norm == QkNormKind::kTurnedHead;
-  add_qk_norm(list, config, ours + "query_norm", hf + (whole_names ? "query_" : "q_"),
+  add_qk_norm(list, config, add, ours + "query_norm", hf + (whole_names ? "query_" : "q_"),
               config.num_heads);
-  add_qk_norm(list, config, ours + "key_norm", hf + (whole_names ? "key_" : "k_"),
+  add_qk_norm(list, config, add, ours + "key_norm", hf + (whole_names ? "key_" : "k_"),
               config.num_kv_heads);
   if (config.attention_sinks) list.whole(ours + "sinks", hf + "sinks", {config.num_heads});
   list.linear(ours + "output", hf + "o_proj", hidden, q, config.attention_output_bias);
@@ -121,7 +128,7 @@ void add_layer_of_llama_layout(WeightMap& list, const DecoderConfig& config, std
   } else if (config.has_latent_attention()) {
     add_latent_attention(list, config, layer);
   } else {
-    add_attention(list, config, ours + "attention.", hf + "self_attn.");
+    add_attention(list, config, add, ours + "attention.", hf + "self_attn.");
   }
   if (config.layer(layer).parallel_mamba2) add.mixer(list, layer);
   add_norm(list, after, config, ours + "attention_post_norm", hf + "post_attention_layernorm");
@@ -185,6 +192,19 @@ std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
   }
   if (config.head_bias) list.whole("head.bias", "lm_head.bias", {config.vocab_size});
   return list.take();
+}
+
+std::vector<WeightPiece> with_module_names(std::vector<WeightPiece> pieces,
+                                           const std::map<std::string, std::string>& names) {
+  for (WeightPiece& piece : pieces) {
+    // The module is between the last two points.
+    const std::size_t end = piece.hf_name.rfind('.');
+    if (end == std::string::npos || end == 0) continue;
+    const std::size_t begin = piece.hf_name.rfind('.', end - 1) + 1;
+    const auto found = names.find(piece.hf_name.substr(begin, end - begin));
+    if (found != names.end()) piece.hf_name.replace(begin, end - begin, found->second);
+  }
+  return pieces;
 }
 
 nlohmann::json write_common_layout(const DecoderConfig& config) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "models/families/config_keys.h"
@@ -48,12 +50,20 @@ struct AddLayerParts {
   AddPart experts = {};
   AddPart mixer = {};
   AddPart mlp = {};  // null: gate_proj, up_proj, down_proj
+  // The projection to the gate of attention's output; null: q_proj has its rows.
+  const char* attention_gate = nullptr;
+  // Layer norms of heads are one weight [heads, head_dim] of q_norm, not a module for each head.
+  bool stacked_head_norms = false;
 };
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
                                               const AddLayerParts& add);
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config,
                                               const AddPart& add_experts);
 std::vector<WeightPiece> llama_layout_weights(const DecoderConfig& config);
+
+// The same map for files with other names of modules: `names` has the new name by the old one.
+std::vector<WeightPiece> with_module_names(std::vector<WeightPiece> pieces,
+                                           const std::map<std::string, std::string>& names);
 
 // Keys that families with other layouts also write.
 nlohmann::json write_common_layout(const DecoderConfig& config);

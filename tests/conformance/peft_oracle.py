@@ -34,9 +34,11 @@ def last_names(paths):
 
 
 def attention_names(model, layer=""):
-    """Those of layers with any mixer, or of one layer. All branches of Nemotron-H are called mixer."""
+    """Those of layers with any mixer, or of one layer. All branches of Nemotron-H are called mixer. PEFT takes gate_proj of
+    AFMoE's attention for that of experts."""
     return last_names(path for path in linear_paths(model)
-                      if ("attn" in path or "attention" in path or path.endswith(MIXED)) and f".{layer}" in path)
+                      if ("attn" in path or "attention" in path or path.endswith(MIXED)) and f".{layer}" in path
+                      and not path.endswith("attn.gate_proj"))
 
 
 def embedding_name(model):
@@ -117,7 +119,7 @@ def patterns(model):
 
 
 # PEFT takes names of their dense layers for those of experts.
-DENSE_NAMED_AS_EXPERTS = ("deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "glm4_moe",
+DENSE_NAMED_AS_EXPERTS = ("afmoe", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "glm4_moe",
                           "glm4_moe_lite", "hunyuan_v1_moe", "solar_open")
 
 
@@ -153,8 +155,8 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-WITH_EXPERTS = ("deepseek_v3", "ernie4_5_moe", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2", "mixtral",
-                "nemotron_h", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
+WITH_EXPERTS = ("afmoe", "deepseek_v3", "ernie4_5_moe", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2",
+                "mixtral", "nemotron_h", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
 OF_EXPERTS = (experts, one_projection_of_experts, experts_in_some_layers)
 EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS for make in OF_EXPERTS]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
