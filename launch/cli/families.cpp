@@ -25,6 +25,7 @@ constexpr std::array kPublished = {
     PublishedModels{"apertus", "Apertus 8B and 70B"},
     PublishedModels{"arcee", "AFM-4.5B"},
     PublishedModels{"bamba", "Bamba-9B v1 and v2"},
+    PublishedModels{"cohere", "Command R, Command R+, Aya 23 and Expanse"},
     PublishedModels{"cohere2", "Command R7B, Command A"},
     PublishedModels{"dbrx", "DBRX"},
     PublishedModels{"deepseek_v2", "DeepSeek-V2, V2-Lite, V2.5, Coder-V2"},

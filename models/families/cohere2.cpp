@@ -35,15 +35,7 @@ DecoderConfig parse_cohere2(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "cohere2";
-  read_llama_layout(
-      reader, config,
-      {.max_positions = 8192, .epsilon = 1e-5, .epsilon_key = "layer_norm_eps", .tied = true});
-  config.norm.kind = NormKind::kLayer;
-  config.residual = ResidualKind::kParallel;
-  config.interleaved_rotary = true;
-  config.qkv_bias = reader.boolean("attention_bias", false);
-  config.attention_output_bias = config.qkv_bias;
-  config.logit_multiplier = reader.number("logit_scale", 0.0625);
+  read_cohere_layout(reader, config, 10000.0);
   read_windows_of_cohere2(reader, config);
   check_own_keys(reader);
   reader.finish(other_names(config));
@@ -51,19 +43,39 @@ DecoderConfig parse_cohere2(const nlohmann::json& json) {
 }
 
 nlohmann::json write_cohere2(const DecoderConfig& config) {
-  nlohmann::json json = write_llama_layout(config);
-  json.erase("rms_norm_eps");
-  json["layer_norm_eps"] = config.norm.epsilon;
+  nlohmann::json json = write_cohere_layout(config);
   json["architectures"] = {"Cohere2ForCausalLM"};
   json["model_type"] = "cohere2";
-  json["attention_bias"] = config.qkv_bias;
-  json["logit_scale"] = config.logit_multiplier;
   write_layer_types(config, kWindowOfCohere2, json);
-  json["pad_token_id"] = nullptr;  // the family's default is a token of the vocabulary
   return json;
 }
 
 }  // namespace
+
+void read_cohere_layout(ConfigReader& reader, DecoderConfig& config, double base) {
+  read_llama_layout(reader, config,
+                    {.max_positions = 8192,
+                     .epsilon = 1e-5,
+                     .epsilon_key = "layer_norm_eps",
+                     .tied = true,
+                     .rotary = {.base = base}});
+  config.norm.kind = NormKind::kLayer;
+  config.residual = ResidualKind::kParallel;
+  config.interleaved_rotary = true;
+  config.qkv_bias = reader.boolean("attention_bias", false);
+  config.attention_output_bias = config.qkv_bias;
+  config.logit_multiplier = reader.number("logit_scale", 0.0625);
+}
+
+nlohmann::json write_cohere_layout(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json.erase("rms_norm_eps");
+  json["layer_norm_eps"] = config.norm.epsilon;
+  json["attention_bias"] = config.qkv_bias;
+  json["logit_scale"] = config.logit_multiplier;
+  json["pad_token_id"] = nullptr;  // the families' default is a token of the vocabulary
+  return json;
+}
 
 Family cohere2_family() {
   return {"cohere2", parse_cohere2, llama_layout_weights, write_cohere2};

@@ -4,10 +4,17 @@
 // same.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/families/config_reader.h"
 #include "models/families/family.h"
 
 namespace packtrain {
 
 Family cohere2_family();
+
+// Shared by both generations. `base` is of rotary positions where the config does not set it.
+void read_cohere_layout(ConfigReader& reader, DecoderConfig& config, double base);
+nlohmann::json write_cohere_layout(const DecoderConfig& config);
 
 }  // namespace packtrain

@@ -1,5 +1,6 @@
 #include "models/families/family.h"
 #include "models/families/afmoe.h"
+#include "models/families/cohere.h"
 #include "models/families/ernie4_5_moe.h"
 
 #include <algorithm>
@@ -140,6 +141,7 @@ std::span<const Family> families() {
       apertus_family(),
       arcee_family(),
       bamba_family(),
+      cohere_family(),
       cohere2_family(),
       dbrx_family(),
       deepseek_v2_family(),
