@@ -86,6 +86,7 @@ constexpr std::array kPublished = {
     PublishedModels{"solar_open", "Solar Open 100B"},
     PublishedModels{"stablelm", "StableLM 2 1.6B and 12B, StableLM-3B-4E1T"},
     PublishedModels{"starcoder2", "StarCoder2 3B, 7B and 15B"},
+    PublishedModels{"vaultgemma", "VaultGemma 1B"},
 };
 
 std::string_view published_models(std::string_view model_type) {

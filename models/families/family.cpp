@@ -72,6 +72,7 @@
 #include "models/families/starcoder2.h"
 #include "models/families/text_part.h"
 #include "models/families/unknown_type.h"
+#include "models/families/vaultgemma.h"
 
 namespace packtrain {
 
@@ -201,6 +202,7 @@ std::span<const Family> families() {
       solar_open_family(),
       stablelm_family(),
       starcoder2_family(),
+      vaultgemma_family(),
   };
   // clang-format on
   return table;

@@ -2,10 +2,17 @@
 // after each branch, soft caps of attention scores and logits, and windows in every second layer.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/families/config_reader.h"
 #include "models/families/family.h"
 
 namespace packtrain {
 
 Family gemma2_family();
+
+// Shared with VaultGemma.
+void read_gemma2_layout(const nlohmann::json& json, ConfigReader& reader, DecoderConfig& config);
+nlohmann::json write_gemma2_layout(const DecoderConfig& config);
 
 }  // namespace packtrain
