@@ -53,6 +53,7 @@ constexpr std::array kPublished = {
     PublishedModels{"granitemoe", "Granite 3.x 1B-A400M and 3B-A800M"},
     PublishedModels{"granitemoehybrid", "Granite 4.0 H-Micro, H-Tiny, H-Small and Micro"},
     PublishedModels{"granitemoeshared", "Granite MoE with a shared expert"},
+    PublishedModels{"helium", "Helium 1 2B"},
     PublishedModels{"hunyuan_v1_dense", "Hunyuan 0.5B, 1.8B, 4B and 7B"},
     PublishedModels{"hunyuan_v1_moe", "Hunyuan-A13B"},
     PublishedModels{"lfm2", "LFM2 350M, 700M, 1.2B and 2.6B"},

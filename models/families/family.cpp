@@ -39,6 +39,7 @@
 #include "models/families/granitemoe.h"
 #include "models/families/granitemoehybrid.h"
 #include "models/families/granitemoeshared.h"
+#include "models/families/helium.h"
 #include "models/families/hunyuan_v1_dense.h"
 #include "models/families/hunyuan_v1_moe.h"
 #include "models/families/lfm2.h"
@@ -170,6 +171,7 @@ std::span<const Family> families() {
       granitemoe_family(),
       granitemoehybrid_family(),
       granitemoeshared_family(),
+      helium_family(),
       hunyuan_v1_dense_family(),
       hunyuan_v1_moe_family(),
       lfm2_family(),
