@@ -88,6 +88,7 @@ constexpr std::array kPublished = {
     PublishedModels{"stablelm", "StableLM 2 1.6B and 12B, StableLM-3B-4E1T"},
     PublishedModels{"starcoder2", "StarCoder2 3B, 7B and 15B"},
     PublishedModels{"vaultgemma", "VaultGemma 1B"},
+    PublishedModels{"youtu", "Youtu-LLM-2B"},
 };
 
 std::string_view published_models(std::string_view model_type) {

@@ -74,6 +74,7 @@
 #include "models/families/text_part.h"
 #include "models/families/unknown_type.h"
 #include "models/families/vaultgemma.h"
+#include "models/families/youtu.h"
 
 namespace packtrain {
 
@@ -205,6 +206,7 @@ std::span<const Family> families() {
       stablelm_family(),
       starcoder2_family(),
       vaultgemma_family(),
+      youtu_family(),
   };
   // clang-format on
   return table;
