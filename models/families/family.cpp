@@ -42,6 +42,7 @@
 #include "models/families/helium.h"
 #include "models/families/hunyuan_v1_dense.h"
 #include "models/families/hunyuan_v1_moe.h"
+#include "models/families/jais2.h"
 #include "models/families/lfm2.h"
 #include "models/families/lfm2_moe.h"
 #include "models/families/llama.h"
@@ -175,6 +176,7 @@ std::span<const Family> families() {
       helium_family(),
       hunyuan_v1_dense_family(),
       hunyuan_v1_moe_family(),
+      jais2_family(),
       lfm2_family(),
       lfm2_moe_family(),
       llama_family(),

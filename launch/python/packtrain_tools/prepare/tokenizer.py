@@ -25,7 +25,7 @@ _MODEL_CLASSES = {
     "codegen": "GPT2Tokenizer", "cohere": "CohereTokenizer", "cohere2": "CohereTokenizer",
     "dbrx": "GPT2Tokenizer", "gemma": "GemmaTokenizer", "gemma2": "GemmaTokenizer",
     "gemma3": "GemmaTokenizer", "gemma3_text": "GemmaTokenizer", "gpt2": "GPT2Tokenizer",
-    "gpt_neox": "GPTNeoXTokenizer", "olmo": "GPTNeoXTokenizer", "phi": "GPT2Tokenizer",
+    "gpt_neox": "GPTNeoXTokenizer", "jais2": "GPT2Tokenizer", "olmo": "GPTNeoXTokenizer", "phi": "GPT2Tokenizer",
     "qwen2": "Qwen2Tokenizer", "qwen2_moe": "Qwen2Tokenizer", "qwen3": "Qwen2Tokenizer",
     "qwen3_moe": "Qwen2Tokenizer",
 }
