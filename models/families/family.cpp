@@ -42,6 +42,7 @@
 #include "models/families/helium.h"
 #include "models/families/hunyuan_v1_dense.h"
 #include "models/families/hunyuan_v1_moe.h"
+#include "models/families/hyperclovax.h"
 #include "models/families/jais2.h"
 #include "models/families/lfm2.h"
 #include "models/families/lfm2_moe.h"
@@ -176,6 +177,7 @@ std::span<const Family> families() {
       helium_family(),
       hunyuan_v1_dense_family(),
       hunyuan_v1_moe_family(),
+      hyperclovax_family(),
       jais2_family(),
       lfm2_family(),
       lfm2_moe_family(),

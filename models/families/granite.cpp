@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/families/llama_layout.h"
-
 namespace packtrain {
 namespace {
 
@@ -17,22 +15,15 @@ DecoderConfig parse_granite(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "granite";
-  read_llama_layout(reader, config);
-  config.qkv_bias = reader.boolean("attention_bias", false);
-  config.attention_output_bias = config.qkv_bias;
-  config.mlp_bias = reader.boolean("mlp_bias", false);
-  read_granite_multipliers(reader, config);
+  read_granite_layout(reader, config, {});
   reader.finish(other_names(config));
   return config;
 }
 
 nlohmann::json write_granite(const DecoderConfig& config) {
-  nlohmann::json json = write_llama_layout(config);
+  nlohmann::json json = write_granite_layout(config);
   json["architectures"] = {"GraniteForCausalLM"};
   json["model_type"] = "granite";
-  json["attention_bias"] = config.qkv_bias;
-  json["mlp_bias"] = config.mlp_bias;
-  write_granite_multipliers(config, json);
   return json;
 }
 
@@ -50,6 +41,22 @@ void write_granite_multipliers(const DecoderConfig& config, nlohmann::json& json
   json["attention_multiplier"] = config.attention_scale;
   json["residual_multiplier"] = config.residual_multiplier;
   json["logits_scaling"] = 1.0 / config.logit_multiplier;
+}
+
+void read_granite_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout) {
+  read_llama_layout(reader, config, layout);
+  config.qkv_bias = reader.boolean("attention_bias", false);
+  config.attention_output_bias = config.qkv_bias;
+  config.mlp_bias = reader.boolean("mlp_bias", false);
+  read_granite_multipliers(reader, config);
+}
+
+nlohmann::json write_granite_layout(const DecoderConfig& config) {
+  nlohmann::json json = write_llama_layout(config);
+  json["attention_bias"] = config.qkv_bias;
+  json["mlp_bias"] = config.mlp_bias;
+  write_granite_multipliers(config, json);
+  return json;
 }
 
 Family granite_family() {

@@ -7,6 +7,7 @@
 
 #include "models/families/config_reader.h"
 #include "models/families/family.h"
+#include "models/families/llama_layout.h"
 
 namespace packtrain {
 
@@ -15,5 +16,9 @@ Family granite_family();
 // The multipliers of all Granite models.
 void read_granite_multipliers(ConfigReader& reader, DecoderConfig& config);
 void write_granite_multipliers(const DecoderConfig& config, nlohmann::json& json);
+
+// All that a config of Granite without experts has.
+void read_granite_layout(ConfigReader& reader, DecoderConfig& config, const LlamaLayout& layout);
+nlohmann::json write_granite_layout(const DecoderConfig& config);
 
 }  // namespace packtrain
