@@ -50,6 +50,7 @@ constexpr std::array kPublished = {
     PublishedModels{"gpt_neox", "Pythia, GPT-NeoX-20B"},
     PublishedModels{"gpt_oss", "gpt-oss-20b and 120b"},
     PublishedModels{"granite", "Granite 3.x 2B and 8B"},
+    PublishedModels{"granite_swa", "Granite Swash 2B"},
     PublishedModels{"granitemoe", "Granite 3.x 1B-A400M and 3B-A800M"},
     PublishedModels{"granitemoehybrid", "Granite 4.0 H-Micro, H-Tiny, H-Small and Micro"},
     PublishedModels{"granitemoeshared", "Granite MoE with a shared expert"},

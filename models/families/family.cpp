@@ -36,6 +36,7 @@
 #include "models/families/gpt_neox.h"
 #include "models/families/gpt_oss.h"
 #include "models/families/granite.h"
+#include "models/families/granite_swa.h"
 #include "models/families/granitemoe.h"
 #include "models/families/granitemoehybrid.h"
 #include "models/families/granitemoeshared.h"
@@ -171,6 +172,7 @@ std::span<const Family> families() {
       gpt_neox_family(),
       gpt_oss_family(),
       granite_family(),
+      granite_swa_family(),
       granitemoe_family(),
       granitemoehybrid_family(),
       granitemoeshared_family(),
