@@ -52,6 +52,7 @@ constexpr std::array kPublished = {
     PublishedModels{"granite", "Granite 3.x 2B and 8B"},
     PublishedModels{"granite_swa", "Granite Swash 2B"},
     PublishedModels{"granitemoe", "Granite 3.x 1B-A400M and 3B-A800M"},
+    PublishedModels{"granitemoe_swa", "Granite Swash 3B-A600M"},
     PublishedModels{"granitemoehybrid", "Granite 4.0 H-Micro, H-Tiny, H-Small and Micro"},
     PublishedModels{"granitemoeshared", "Granite MoE with a shared expert"},
     PublishedModels{"helium", "Helium 1 2B"},

@@ -38,6 +38,7 @@
 #include "models/families/granite.h"
 #include "models/families/granite_swa.h"
 #include "models/families/granitemoe.h"
+#include "models/families/granitemoe_swa.h"
 #include "models/families/granitemoehybrid.h"
 #include "models/families/granitemoeshared.h"
 #include "models/families/helium.h"
@@ -174,6 +175,7 @@ std::span<const Family> families() {
       granite_family(),
       granite_swa_family(),
       granitemoe_family(),
+      granitemoe_swa_family(),
       granitemoehybrid_family(),
       granitemoeshared_family(),
       helium_family(),

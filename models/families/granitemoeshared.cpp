@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/families/granitemoe.h"
 #include "models/families/llama_layout.h"
 
 namespace packtrain {
@@ -14,17 +13,15 @@ DecoderConfig parse_granitemoeshared(const nlohmann::json& json) {
   ConfigReader reader(json);
   DecoderConfig config;
   config.family = "granitemoeshared";
-  read_granitemoe_layout(reader, config);
-  config.experts.shared_intermediate_size = reader.count(kShared, 0);
+  read_granitemoeshared_layout(reader, config);
   reader.finish(other_names(config));
   return config;
 }
 
 nlohmann::json write_granitemoeshared(const DecoderConfig& config) {
-  nlohmann::json json = write_granitemoe_layout(config);
+  nlohmann::json json = write_granitemoeshared_layout(config);
   json["architectures"] = {"GraniteMoeSharedForCausalLM"};
   json["model_type"] = "granitemoeshared";
-  json[kShared] = config.experts.shared_intermediate_size;
   return json;
 }
 
@@ -39,14 +36,6 @@ void add_shared_expert_of_granitemoeshared(WeightMap& map, const DecoderConfig& 
   map.linear(ours + "down", theirs + "output_linear", config.hidden_size, inner, false);
 }
 
-std::vector<WeightPiece> tensors_of_granitemoeshared(const DecoderConfig& config,
-                                                     decltype(add_granite_experts) add) {
-  return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
-    add(map, config, layer);
-    add_shared_expert_of_granitemoeshared(map, config, layer);
-  });
-}
-
 std::vector<WeightPiece> weights_of_granitemoeshared(const DecoderConfig& config) {
   return tensors_of_granitemoeshared(config, add_granite_experts);
 }
@@ -57,6 +46,25 @@ std::vector<std::vector<WeightPiece>> other_weights_of_granitemoeshared(
 }
 
 }  // namespace
+
+void read_granitemoeshared_layout(ConfigReader& reader, DecoderConfig& config) {
+  read_granitemoe_layout(reader, config);
+  config.experts.shared_intermediate_size = reader.count(kShared, 0);
+}
+
+nlohmann::json write_granitemoeshared_layout(const DecoderConfig& config) {
+  nlohmann::json json = write_granitemoe_layout(config);
+  json[kShared] = config.experts.shared_intermediate_size;
+  return json;
+}
+
+std::vector<WeightPiece> tensors_of_granitemoeshared(const DecoderConfig& config,
+                                                     decltype(add_granite_experts) add_experts) {
+  return llama_layout_weights(config, [&](WeightMap& map, std::int64_t layer) {
+    add_experts(map, config, layer);
+    add_shared_expert_of_granitemoeshared(map, config, layer);
+  });
+}
 
 Family granitemoeshared_family() {
   return {.model_type = "granitemoeshared",

@@ -155,8 +155,8 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-WITH_EXPERTS = ("afmoe", "deepseek_v3", "ernie4_5_moe", "glm4_moe", "gpt_oss", "granitemoe", "lfm2_moe", "minimax_m2",
-                "mixtral", "nemotron_h", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
+WITH_EXPERTS = ("afmoe", "deepseek_v3", "ernie4_5_moe", "glm4_moe", "gpt_oss", "granitemoe", "granitemoe_swa",
+                "lfm2_moe", "minimax_m2", "mixtral", "nemotron_h", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
 OF_EXPERTS = (experts, one_projection_of_experts, experts_in_some_layers)
 EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS for make in OF_EXPERTS]
 EXPERT_ADAPTERS += [(family, names_of_single_experts) for family in ("mixtral", "qwen3_moe")]
