@@ -37,6 +37,7 @@ constexpr std::array kPublished = {
     PublishedModels{"exaone_moe", "K-EXAONE-236B-A23B"},
     PublishedModels{"falcon", "Falcon 7B, 11B, 40B and 180B"},
     PublishedModels{"falcon_h1", "Falcon-H1 0.5B to 34B"},
+    PublishedModels{"flex_olmo", "FlexOlmo 7x7B"},
     PublishedModels{"gemma", "Gemma 2B and 7B"},
     PublishedModels{"gemma2", "Gemma 2 2B, 9B and 27B"},
     PublishedModels{"gemma3_text", "Gemma 3 1B, the text model of 4B, 12B and 27B"},

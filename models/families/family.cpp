@@ -23,6 +23,7 @@
 #include "models/families/exaone_moe.h"
 #include "models/families/falcon.h"
 #include "models/families/falcon_h1.h"
+#include "models/families/flex_olmo.h"
 #include "models/families/gemma.h"
 #include "models/families/gemma2.h"
 #include "models/families/gemma3_text.h"
@@ -160,6 +161,7 @@ std::span<const Family> families() {
       exaone_moe_family(),
       falcon_family(),
       falcon_h1_family(),
+      flex_olmo_family(),
       gemma_family(),
       gemma2_family(),
       gemma3_text_family(),
