@@ -59,6 +59,7 @@ constexpr std::array kPublished = {
     PublishedModels{"helium", "Helium 1 2B"},
     PublishedModels{"hunyuan_v1_dense", "Hunyuan 0.5B, 1.8B, 4B and 7B"},
     PublishedModels{"hunyuan_v1_moe", "Hunyuan-A13B"},
+    PublishedModels{"hy_v3", "Hy3"},
     PublishedModels{"hyperclovax", "HyperCLOVA X SEED Think 14B"},
     PublishedModels{"jais2", "Jais 2 8B and 70B"},
     PublishedModels{"lfm2", "LFM2 350M, 700M, 1.2B and 2.6B"},

@@ -45,6 +45,7 @@
 #include "models/families/helium.h"
 #include "models/families/hunyuan_v1_dense.h"
 #include "models/families/hunyuan_v1_moe.h"
+#include "models/families/hy_v3.h"
 #include "models/families/hyperclovax.h"
 #include "models/families/jais2.h"
 #include "models/families/lfm2.h"
@@ -183,6 +184,7 @@ std::span<const Family> families() {
       helium_family(),
       hunyuan_v1_dense_family(),
       hunyuan_v1_moe_family(),
+      hy_v3_family(),
       hyperclovax_family(),
       jais2_family(),
       lfm2_family(),

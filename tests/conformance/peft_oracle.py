@@ -120,7 +120,7 @@ def patterns(model):
 
 # PEFT takes names of their dense layers for those of experts.
 DENSE_NAMED_AS_EXPERTS = ("afmoe", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "glm4_moe",
-                          "glm4_moe_lite", "hunyuan_v1_moe", "solar_open")
+                          "glm4_moe_lite", "hunyuan_v1_moe", "hy_v3", "solar_open")
 
 
 def magnitudes(model):
@@ -155,7 +155,7 @@ ADAPTERS = {make.__name__: make for make in (
     all_linear, attention_alone, one_name_in_some_layers, expression, patterns, magnitudes,
     magnitudes_in_some_layers, modules_to_save, embedding_and_head)}
 
-WITH_EXPERTS = ("afmoe", "deepseek_v3", "ernie4_5_moe", "glm4_moe", "gpt_oss", "granitemoe", "granitemoe_swa",
+WITH_EXPERTS = ("afmoe", "deepseek_v3", "ernie4_5_moe", "glm4_moe", "gpt_oss", "granitemoe", "granitemoe_swa", "hy_v3",
                 "lfm2_moe", "minimax_m2", "mixtral", "nemotron_h", "phimoe", "qwen2_moe", "qwen3_moe", "qwen3_next")
 OF_EXPERTS = (experts, one_projection_of_experts, experts_in_some_layers)
 EXPERT_ADAPTERS = [(family, make) for family in WITH_EXPERTS for make in OF_EXPERTS]

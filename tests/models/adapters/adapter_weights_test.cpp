@@ -97,15 +97,34 @@ TEST(AdapterWeights, OfExpertsHaveEachElementOnceInAllFamilies) {
       }
     }
   }
-  EXPECT_EQ(tested,
-            (std::set<std::string>{
-                "afmoe",          "deepseek_v2",      "deepseek_v3",      "dots1",
-                "ernie4_5_moe",   "exaone_moe",       "flex_olmo",        "gemma4_text",
-                "glm4_moe",       "glm4_moe_lite",    "gpt_oss",          "granitemoe",
-                "granitemoe_swa", "granitemoehybrid", "granitemoeshared", "hunyuan_v1_moe",
-                "lfm2_moe",       "minimax_m2",       "mixtral",          "nemotron_h",
-                "olmoe",          "phimoe",           "qwen2_moe",        "qwen3_5_moe_text",
-                "qwen3_moe",      "qwen3_next",       "solar_open"}));
+  EXPECT_EQ(tested, (std::set<std::string>{"afmoe",
+                                           "deepseek_v2",
+                                           "deepseek_v3",
+                                           "dots1",
+                                           "ernie4_5_moe",
+                                           "exaone_moe",
+                                           "flex_olmo",
+                                           "gemma4_text",
+                                           "glm4_moe",
+                                           "glm4_moe_lite",
+                                           "gpt_oss",
+                                           "granitemoe",
+                                           "granitemoe_swa",
+                                           "granitemoehybrid",
+                                           "granitemoeshared",
+                                           "hunyuan_v1_moe",
+                                           "hy_v3",
+                                           "lfm2_moe",
+                                           "minimax_m2",
+                                           "mixtral",
+                                           "nemotron_h",
+                                           "olmoe",
+                                           "phimoe",
+                                           "qwen2_moe",
+                                           "qwen3_5_moe_text",
+                                           "qwen3_moe",
+                                           "qwen3_next",
+                                           "solar_open"}));
 }
 
 TEST(AdapterWeights, OfExpertsAreNestedAsInPeft) {
