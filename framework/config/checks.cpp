@@ -136,6 +136,17 @@ void check_warmup(const Config& config, const SettingPlaces& places) {
              "Lower schedule.warmup_steps.");
 }
 
+// With numbers of steps the run's length decides (LearningRate).
+void check_decay(const ScheduleSection& schedule, const SettingPlaces& places) {
+  if (schedule.name != ScheduleKind::kWarmupStableDecay) return;
+  if (schedule.warmup_steps || schedule.decay_steps) return;
+  if (schedule.warmup_ratio + schedule.decay_ratio <= 1 + 1e-9) return;
+  fail_check(fmt::format("{}, but {}: together they are more than the run",
+                         stated("schedule.warmup_ratio", schedule.warmup_ratio, places),
+                         stated("schedule.decay_ratio", schedule.decay_ratio, places)),
+             "Lower one of them.");
+}
+
 void check_resident_embeddings(const ParallelSection& parallel, const SettingPlaces& places) {
   if (parallel.resident_embeddings || parallel.zero_stage == 3) return;
   fail_check(fmt::format("{}, but {} keeps all weights gathered",
@@ -226,6 +237,7 @@ void check_settings_agree(const Config& config, const SettingPlaces& places) {
   check_batch_size(config.batch, places);
   check_strategy(config, places);
   check_warmup(config, places);
+  check_decay(config.schedule, places);
   check_optimizer(config.optimizer, places);
   check_offloaded_optimizer(config, places);
   check_precision(config, places);
