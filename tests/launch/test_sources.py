@@ -12,6 +12,8 @@ import time
 import pytest
 from tiny_model import PROGRAM, REPO, environment, hub_with, make_model, packtrain, write_conversations
 
+from packtrain_tools.prepared import files_of, prepared_folder  # on the path by tiny_model
+
 CONFIG = """
 model: {{path: {model}}}
 data: {{train: {train}, validation: {validation}, max_length: 64{more}}}
@@ -70,6 +72,21 @@ def test_a_store_is_made_once_for_the_same_data(folder):
     said = packtrain("train", "once.yaml", cwd=folder).stderr
     assert len(made) == 2 and "making a token store" not in said
     assert made == {path: (path / "store.json").stat().st_mtime_ns for path in stores_of(folder, "once")}
+
+
+@pytest.mark.parametrize("options", [["--chat-template", "{}"], ["--chat-template={}"]])
+def test_a_changed_file_of_an_option_is_another_store(folder, tmp_path, options):
+    template = tmp_path / "chat.jinja"
+    options = [option.format(template) for option in options]
+
+    def place():
+        return prepared_folder(files_of([str(folder / "chats.jsonl")]), str(folder / "model"), options, "stores")
+
+    template.write_text("a")
+    first = place()
+    assert place() == first
+    template.write_text("b")
+    assert place() != first
 
 
 def test_two_ranks_train_on_files(folder):

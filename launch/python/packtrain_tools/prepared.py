@@ -34,10 +34,13 @@ def _digest(files: list[SourceFile]) -> list:
 
 
 def prepared_folder(files: list[SourceFile], tokenizer: str, options: list[str], folder: str) -> str:
-    """The folder in `folder` for the stores of this data, tokenizer (a folder) and options."""
+    """The folder in `folder` for the stores of this data, tokenizer (a folder) and options, with the contents of
+    files that options name."""
     names = [name for name in TOKENIZER_FILES if os.path.isfile(os.path.join(tokenizer, name))]
     kept = [[name, _digest_file(os.path.join(tokenizer, name))] for name in names]
-    description = json.dumps([FORMAT_VERSION, _digest(files), kept, options])
+    values = [option.partition("=")[2] if option.startswith("--") else option for option in options]
+    named = [[value, _digest_file(value)] for value in values if os.path.isfile(value)]
+    description = json.dumps([FORMAT_VERSION, _digest(files), kept, options, *([named] if named else [])])
     return os.path.join(folder, hashlib.blake2b(description.encode(), digest_size=6).hexdigest())
 
 
