@@ -4,6 +4,7 @@ and the version of the rules."""
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -233,3 +234,17 @@ def test_a_full_disk_is_named_with_the_file_and_what_to_do(tmp_path, capsys, wri
     assert run_main("packtrain prepare", lambda: write(path)) == 65
     assert capsys.readouterr().err == \
         f"packtrain prepare: {path}: No space left on device\n  Free space there, then give the same command again.\n"
+
+
+def test_a_store_has_all_templates_of_its_tokenizer_unless_another_is_given(tokenizer_folder, tmp_path):
+    tokenizer = tmp_path / "tokenizer"
+    shutil.copytree(tokenizer_folder, tokenizer)
+    (tokenizer / "additional_chat_templates").mkdir()
+    (tokenizer / "additional_chat_templates" / "tool_use.jinja").write_text("{{ tools }}")
+    (tmp_path / "own.jinja").write_text("own")
+    new_store(str(tmp_path / "all"), str(tokenizer), 9, [], False)
+    copied = tmp_path / "all" / "tokenizer" / "additional_chat_templates" / "tool_use.jinja"
+    assert copied.read_text() == "{{ tools }}"
+    new_store(str(tmp_path / "all"), str(tokenizer), 9, [], True, str(tmp_path / "own.jinja"))
+    assert not copied.exists()
+    assert (tmp_path / "all" / "tokenizer" / "chat_template.jinja").read_text() == "own"

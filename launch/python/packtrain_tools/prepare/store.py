@@ -24,6 +24,7 @@ TOKEN_COLUMNS = "token_columns"  # names of float columns, in store.json; its re
 TOKENIZER_FOLDER = "tokenizer"
 MAX_SHARD_TOKENS = 1 << 26
 CHAT_TEMPLATE = "chat_template.jinja"
+MORE_TEMPLATES = "additional_chat_templates"  # a folder, as transformers saves it
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                    "added_tokens.json", CHAT_TEMPLATE, "vocab.json", "merges.txt",
                    "vocab.txt", "tokenizer.model")
@@ -277,6 +278,18 @@ def _copy_tokenizer(source: str, folder: str, chat_template: str | None) -> str:
         if os.path.isfile(path):
             with open(path, "rb") as stream:
                 write_synced(os.path.join(folder, name), stream.read())
+    if not chat_template:
+        _copy_templates(os.path.join(source, MORE_TEMPLATES), os.path.join(folder, MORE_TEMPLATES))
     sync_folder(folder)
     with open(os.path.join(folder, "tokenizer.json"), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _copy_templates(source: str, folder: str):
+    """Templates for other uses, such as tools, which an export with the store's tokenizer also needs."""
+    names = [name for name in sorted(os.listdir(source)) if name.endswith(".jinja")] if os.path.isdir(source) else []
+    if names:
+        os.makedirs(folder)
+    for name in names:
+        with open(os.path.join(source, name), "rb") as stream:
+            write_synced(os.path.join(folder, name), stream.read())
