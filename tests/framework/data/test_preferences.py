@@ -127,6 +127,14 @@ def test_rows_with_a_kto_tag_are_recognised_by_the_first_row(tmp_path, content):
         ((Role.DESIRABLE, Text("A", "B")),), ((Role.UNDESIRABLE, Text("A", "C")),)]
 
 
+@pytest.mark.parametrize("row", [{"prompt": "A", "completion": "B"}, {"instruction": "A", "output": "B"}])
+@pytest.mark.parametrize("name, value", [("label", False), ("kto_tag", 0), ("kto_tag", "false")])
+def test_a_judgement_that_begins_after_the_first_record_is_refused(tmp_path, row, name, value):
+    path = write_lines(tmp_path / "a.jsonl", row | {name: None}, row | {name: value})
+    first, fault = documents(path)
+    assert not isinstance(first, str) and f"holds a preference ('{name}' is true or false" in fault
+
+
 @pytest.mark.parametrize("tag, role", [(1, Role.DESIRABLE), ("false", Role.UNDESIRABLE)])
 def test_a_kto_tag_is_a_judgement_in_any_form(tmp_path, tag, role):
     assert only(tmp_path, {"prompt": "A", "completion": "B", "kto_tag": tag}).members == ((role, Text("A", "B")),)

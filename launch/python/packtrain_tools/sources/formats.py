@@ -232,15 +232,19 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
     return Text(None, string(value, "text"), group, weight)
 
 
-def is_judged(value: dict | None) -> bool:
-    value = value or {}
+def _judgement(value: dict) -> str | None:
+    """The column that labels the answer as good or bad, if there is one."""
     is_tag = str(value.get("kto_tag")).strip().lower() in TRUTHS
-    return is_tag or any(isinstance(value.get(name), bool) for name in JUDGEMENTS)
+    return next((name for name in JUDGEMENTS if isinstance(value.get(name), bool)), "kto_tag" if is_tag else None)
+
+
+def is_judged(value: dict | None) -> bool:
+    return _judgement(value or {}) is not None
 
 
 def _check_judged(value: dict):
     """Raises ValueError for data that label answers as good or bad."""
-    name = next((name for name in JUDGEMENTS if isinstance(value.get(name), bool)), None)
+    name = _judgement(value)
     if name is not None:
         raise ValueError(f"holds a preference ('{name}' is true or false next to an answer), which --format "
                          "judged reads (rename the column if it means something else)")
@@ -263,6 +267,7 @@ def _prompt_completion(value: dict, reading: Reading, group: str, weight: float)
 
 
 def _instruction(value: dict, reading: Reading, group: str, weight: float) -> Instruction:
+    _check_judged(value)
     history = tuple(history_turns(value.get("history")))
     return Instruction(optional_string(value, "system"), string(value, "instruction"),
                        optional_string(value, "input"), string(value, "output"), group, weight, history,
