@@ -241,3 +241,11 @@ def test_files_that_spark_writes_next_to_its_tables_are_left_out(tmp_path):
     for name in ("_SUCCESS", "_metadata", "_committed_123"):
         written(tmp_path / name, b"PAR1\0")
     assert [file.path for file in list_files([str(tmp_path)])[0]] == [str(tmp_path / "part-0.parquet")]
+
+
+def test_parts_that_are_not_in_the_folder_are_reported(tmp_path, capsys):
+    for name in ("train-00000-of-00003.jsonl", "train-00002-of-00003.jsonl", "more-00000-of-00001.jsonl"):
+        written(tmp_path / name, LINE)
+    assert len(list_files([str(tmp_path)])[0]) == 3
+    assert capsys.readouterr().err == f"packtrain prepare: {tmp_path}: holds 2 of the 3 files " \
+        "train-*-of-00003.jsonl: are the others missing?\n"

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
 # Files next to the data in folders made by `datasets`, Spark and similar programs, which are no data.
 _ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json|"
                     r"_(SUCCESS|metadata|common_metadata|(committed|started)_\w+)", re.I)
+_PART_OF = re.compile(r"(?P<name>.*[-_.])(?P<part>\d{5,})-of-(?P<all>\d{5,})(?P<suffix>.*)", re.S)
 _SPLIT_NAMES = {"train": "train", "training": "train", "test": "test", "testing": "test",
                 **dict.fromkeys(("validation", "valid", "val", "dev", "eval", "evaluation", "heldout",
                                  "holdout"), "validation")}
@@ -153,7 +155,21 @@ def _folder_files(index: int, folder: str, forced: str | None, left_out: dict[st
         raise ToolError(f"{folder}: holds no file that could be data (wanted {wanted})",
                         "Name files of other kinds one by one: they are read as plain text.")
     _check_splits(folder, files)
+    _report_missing_parts(folder, files)
     return files
+
+
+def _report_missing_parts(folder: str, files: list[SourceFile]):
+    """Reports files NAME-00000-of-00004 whose other parts are not in the folder."""
+    parts: dict[tuple[str, str, str], set[str]] = {}
+    for file in files:
+        found = _PART_OF.fullmatch(os.path.relpath(file.path, folder))
+        if found:
+            parts.setdefault((found["name"], found["all"], found["suffix"]), set()).add(found["part"])
+    for (name, total, suffix), present in sorted(parts.items()):
+        if len(present) < int(total):
+            print(f"packtrain prepare: {folder}: holds {len(present)} of the {int(total)} files "
+                  f"{name}*-of-{total}{suffix}: are the others missing?", file=sys.stderr)
 
 
 def _check_splits(folder: str, files: list[SourceFile]):
