@@ -28,9 +28,7 @@ void check_is_text(const std::string& path, std::string_view text) {
   constexpr std::array<std::pair<std::string_view, const char*>, 6> kKinds{
       {{"\x1f\x8b", "compressed by gzip"},
        {"BZh", "compressed by bzip2"},
-       {"\xfd"
-        "7zXZ",
-        "compressed by xz"},
+       {"\xfd\x37zXZ", "compressed by xz"},
        {"\x28\xb5\x2f\xfd", "compressed by zstd"},
        {"PAR1", "a Parquet table"},
        {"ARROW1", "an Arrow table"}}};

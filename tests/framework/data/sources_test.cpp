@@ -89,10 +89,8 @@ TEST(Pretokenized, PaddingIsLeftOutWithItsValues) {
 
 TEST(Pretokenized, AFileOfAnotherKindIsNamed) {
   const TemporaryFolder folder;
-  for (const char* begin : {"\x1f\x8b", "BZh9",
-                            "\xfd"
-                            "7zXZ",
-                            "\x28\xb5\x2f\xfd", "PAR1", "ARROW1"}) {
+  for (const char* begin :
+       {"\x1f\x8b", "BZh9", "\xfd\x37zXZ", "\x28\xb5\x2f\xfd", "PAR1", "ARROW1"}) {
     write_bytes(folder / "a.jsonl", begin);
     const Error error =
         error_of([&] { prepare_pretokenized({folder / "a.jsonl"}, 10, folder / "store", false); });
