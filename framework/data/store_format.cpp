@@ -47,8 +47,7 @@ std::vector<std::string> read_requirements(const ManifestReader& reader, const J
 }
 
 void check_weight(const ManifestReader& reader, std::size_t byte, double weight) {
-  const bool is_right = byte < 2 ? weight == static_cast<double>(byte) : weight > 0 && weight <= 1;
-  if (is_right) return;
+  if (byte < 2 ? weight == static_cast<double>(byte) : weight > 0 && weight <= 1) return;
   reader.fail(fmt::format("'{}' holds {} for mask byte {}, wanted {}", kLossWeightsKey, weight,
                           byte, byte < 2 ? fmt::format("{}", byte) : "more than 0 and at most 1"));
 }
@@ -129,9 +128,8 @@ StoreShard read_shard(const ManifestReader& reader, const Json& entry, const Sto
 
 StoreInfo read_info(const ManifestReader& reader, const Json& json) {
   StoreInfo info;
-  const std::int64_t version = reader.count(json, "format_version", 0);
-  if (version != kStoreFormatVersion) {
-    reader.fail(fmt::format("has format version {}, wanted {}", version, kStoreFormatVersion));
+  if (const auto got = reader.count(json, "format_version", 0); got != kStoreFormatVersion) {
+    reader.fail(fmt::format("has format version {}, wanted {}", got, kStoreFormatVersion));
   }
   const std::vector<std::string> requirements = read_requirements(reader, json);
   info.loss_weights = read_loss_weights(reader, json, requirements);
@@ -270,14 +268,11 @@ std::string manifest_text(const StoreManifest& manifest) {
 
 StoreManifest read_store_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kStoreManifestName;
-  if (!std::filesystem::exists(folder)) {
-    throw Error(ErrorCategory::kData,
-                fmt::format("{}: there is no such token store, folder or file", folder),
-                "Make it with `packtrain prepare`, or correct the path.");
-  }
   if (!std::filesystem::exists(path)) {
-    throw Error(ErrorCategory::kData,
-                fmt::format("{}: is no token store: it has no {}", folder, kStoreManifestName),
+    const char* const what = std::filesystem::exists(folder)
+                                 ? ": is no token store: it has no store.json"
+                                 : ": there is no such token store, folder or file";
+    throw Error(ErrorCategory::kData, folder + what,
                 std::filesystem::exists(folder + "/" + kUnfinishedName)
                     ? "`packtrain prepare` was stopped: the same command again finishes it."
                     : "Give a folder that `packtrain prepare` finished.");

@@ -30,38 +30,6 @@ TEST(ConfigFile, AFolderIsRefusedWithTheRunsOwnConfiguration) {
   EXPECT_EQ(advice(), "Give the run's own one, " + (folder / "config.yaml") + ".");
 }
 
-TEST(ConfigFile, TabsInFrontOfAKeyAreNamed) {
-  const std::string error = load_error("run:\n  seed: 1\ndata:\n\tmax_length: 5\n");
-  EXPECT_EQ(error,
-            "config.yaml:4:1: got a tab in front of a key, wanted spaces\n"
-            "  YAML takes no tabs there.");
-}
-
-TEST(ConfigFile, SyntaxErrorsHaveAPlace) {
-  const std::string error = load_error("run:\n  seed: [1, 2\nmodel: {}\n");
-  EXPECT_EQ(error.substr(0, 12), "config.yaml:") << error;
-  EXPECT_NE(error.find("YAML syntax: "), std::string::npos) << error;
-}
-
-TEST(ConfigFile, AKeyGivenTwiceIsAnError) {
-  EXPECT_EQ(load_error("run:\n  seed: 1\n  seed: 2\n"),
-            "config.yaml:3:3: 'seed' is given twice, first at config.yaml:2:3");
-  EXPECT_EQ(load_error("run: {seed: 1}\nmodel: {}\nrun: {output: a}\n"),
-            "config.yaml:3:1: 'run' is given twice, first at config.yaml:1:1");
-  EXPECT_EQ(load_error("model: {config: {a: {b: 1, b: 2}}}"),
-            "config.yaml:1:28: 'b' is given twice, first at config.yaml:1:22");
-}
-
-TEST(Schedule, SharesOfWarmUpAndDecayFitTheRun) {
-  const std::string schedule = "schedule: {name: warmup_stable_decay, warmup_ratio: 0.6, ";
-  EXPECT_EQ(load_error(schedule + "decay_ratio: 0.6}"),
-            "schedule.warmup_ratio is 0.6 (config.yaml:1:53), but schedule.decay_ratio is 0.6 "
-            "(config.yaml:1:71): together they are more than the run\n"
-            "  Lower one of them.");
-  EXPECT_NO_THROW(load(schedule + "decay_ratio: 0.4}"));
-  EXPECT_NO_THROW(load("schedule: {warmup_ratio: 0.95}"));  // the default decays to the last step
-}
-
 TEST(ConfigFile, OnlySectionsAreTaken) {
   EXPECT_EQ(load_error("[1, 2]"),
             "config.yaml:1:1: wanted sections, each a map of keys (section: {key: value})");
