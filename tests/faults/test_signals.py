@@ -45,7 +45,7 @@ def test_ranks_that_are_asked_save_together(lab, unbroken, number, asked):
     assert_continues(lab, name, unbroken)
 
 
-def test_a_closed_terminal_has_the_run_saved_and_nohup_has_it_go_on(lab):
+def test_a_closed_terminal_has_the_run_saved_but_not_under_nohup(lab):
     def command(name):
         return [PROGRAM, "train", lab.config(name), *SETTINGS, *SLOW]
 
