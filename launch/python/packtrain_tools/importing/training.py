@@ -72,8 +72,10 @@ def convert_schedule(c: Conversion, d: Dialect):
     if lowest is None and ours not in ("constant",):
         c.write("schedule.min_ratio", 0)
     decay = options.integer("num_decay_steps", 1)
-    if decay is not None:
+    if decay is not None and ours == "warmup_stable_decay":
         c.write("schedule.decay_steps", decay, options.path("num_decay_steps"))
+    elif decay is not None:
+        c.leave(options.path("num_decay_steps"), "only warmup_stable_decay reads it")
     _convert_warmup(c, d, name or d.default_schedule)
 
 
