@@ -13,7 +13,7 @@ void check_momentum(const Config& config, const SettingPlaces& places) {
   fail_if_changed(config, "optimizer.momentum", "optimizer.name", "muon", places);
 }
 
-void check_decay(const Config& config, const SettingPlaces& places) {
+void check_decay_keys(const Config& config, const SettingPlaces& places) {
   if (config.schedule.name == ScheduleKind::kWarmupStableDecay) return;
   for (const char* key : {"schedule.decay_ratio", "schedule.decay_steps", "schedule.decay_shape"}) {
     fail_if_changed(config, key, "schedule.name", "warmup_stable_decay", places);
@@ -37,7 +37,7 @@ void check_adapter_keys(const Config& config, const SettingPlaces& places) {
 
 void check_keys_are_read(const Config& config, const SettingPlaces& places) {
   check_momentum(config, places);
-  check_decay(config, places);
+  check_decay_keys(config, places);
   check_adapter_keys(config, places);
 }
 

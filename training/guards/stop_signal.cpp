@@ -72,12 +72,13 @@ StopSignal::StopSignal() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   for (std::size_t s = 0; s < kSignals.size(); ++s) {
-    if (sigaction(kSignals[s], &action, &previous_actions[s]) != 0) {
+    int failed = sigaction(kSignals[s], nullptr, &previous_actions[s]);
+    const bool is_under_nohup = kSignals[s] == SIGHUP && previous_actions[s].sa_handler == SIG_IGN;
+    if (failed == 0 && !is_under_nohup) failed = sigaction(kSignals[s], &action, nullptr);
+    if (failed != 0) {
       throw Error(ErrorCategory::kInternal,
                   std::string("cannot install a signal handler: ") + std::strerror(errno));
     }
-    const bool is_under_nohup = kSignals[s] == SIGHUP && previous_actions[s].sa_handler == SIG_IGN;
-    if (is_under_nohup) sigaction(SIGHUP, &previous_actions[s], nullptr);
   }
 }
 

@@ -67,6 +67,18 @@ __global__ void __launch_bounds__(kMaxThreads) forward_kernel(const GateCutoffAr
   });
 }
 
+// A run of gates, and the gradients of those that are above the cutoff; 0 for the others.
+template <int N, typename T>
+__device__ void load_passed(const Cutoff& cutoff, const T* gates, const T* grads, float (&gate)[N],
+                            float (&passed)[N]) {
+  device::load<N>(gates, gate);
+  device::load<N>(grads, passed);
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    if (!(cutoff.above(gate[n]) > 0)) passed[n] = 0;
+  }
+}
+
 template <int N, typename T>
 __global__ void __launch_bounds__(kMaxThreads) backward_kernel(const GateCutoffArguments a) {
   __shared__ float scratch[32];
@@ -74,28 +86,23 @@ __global__ void __launch_bounds__(kMaxThreads) backward_kernel(const GateCutoffA
   const T* const x = static_cast<const T*>(a.x) + offset;
   T* const grad = static_cast<T*>(a.grad) + offset;
   const Cutoff cutoff = cutoff_of<N>(x, a, scratch);
-  float passed = 0;
+  float sum = 0;
   for_runs<N>(a.inner, [&](int column) {
     float gate[N];
-    float of_gate[N];
-    device::load<N>(x + column, gate);
-    device::load<N>(grad + column, of_gate);
+    float passed[N];
+    load_passed(cutoff, x + column, grad + column, gate, passed);
 #pragma unroll
-    for (int n = 0; n < N; ++n) passed += cutoff.above(gate[n]) > 0 ? of_gate[n] : 0.0F;
+    for (int n = 0; n < N; ++n) sum += passed[n];
   });
-  const float of_cutoff = -device::block_sum(passed, scratch) / static_cast<float>(a.inner);
+  const float of_cutoff = -device::block_sum(sum, scratch) / static_cast<float>(a.inner);
   const float along = cutoff.deviation > 0 ? of_cutoff * a.quantile / cutoff.deviation : 0.0F;
   for_runs<N>(a.inner, [&](int column) {
     float gate[N];
-    float of_gate[N];
-    device::load<N>(x + column, gate);
-    device::load<N>(grad + column, of_gate);
+    float passed[N];
+    load_passed(cutoff, x + column, grad + column, gate, passed);
 #pragma unroll
-    for (int n = 0; n < N; ++n) {
-      const float own = cutoff.above(gate[n]) > 0 ? of_gate[n] : 0.0F;
-      of_gate[n] = (gate[n] - cutoff.mean) * along + of_cutoff + own;
-    }
-    device::store(of_gate, grad + column);
+    for (int n = 0; n < N; ++n) passed[n] += (gate[n] - cutoff.mean) * along + of_cutoff;
+    device::store(passed, grad + column);
   });
 }
 

@@ -37,7 +37,7 @@ void gate_cutoff_backward_cuda_(const at::Tensor& grad, const at::Tensor& x, dou
   const at::Tensor in = x.contiguous();
   GateCutoffArguments arguments = gate_cutoff_arguments(in, quantile);
   arguments.grad = grad.data_ptr();
-  if (grad.numel() > 0) launch_gate_cutoff(arguments, current_stream(in));
+  launch_gate_cutoff(arguments, current_stream(in));
 }
 
 }  // namespace packtrain

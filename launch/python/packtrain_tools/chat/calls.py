@@ -1,9 +1,8 @@
 """Converts tool calls and tool descriptions of common formats to OpenAI's: {"function": {"name",
 "arguments"}}. Arguments stay as in the data: an object, or JSON in a string."""
 
-import json
 
-from packtrain_tools.chat.values import as_list, check_depth, kind, parsed
+from packtrain_tools.chat.values import as_list, check_depth, kind, parsed, parsed_if
 
 
 def read_calls(message: dict) -> list[dict]:
@@ -37,17 +36,14 @@ def calls_in_text(value: object) -> list[dict]:
 def message_of_calls(value: object) -> object:
     """Converts a list of {name, arguments}, or one as JSON in a string, to a message with these calls. Any
     other value is returned unchanged. Raises ValueError for calls with a doubled key."""
-    try:
-        found = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
-    is_calls = isinstance(found, list) and found and \
+    found = parsed_if(_is_calls, value, "a list of calls") if isinstance(value, str) else value
+    return [{"role": "assistant", "tool_calls": found}] if _is_calls(found) else value
+
+
+def _is_calls(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and \
         all(isinstance(entry, dict) and "name" in entry and "role" not in entry and
-            ("arguments" in entry or "parameters" in entry) for entry in found)
-    if not is_calls:
-        return value
-    found = parsed(value, "a list of calls") if isinstance(value, str) else found
-    return [{"role": "assistant", "tool_calls": found}]
+            ("arguments" in entry or "parameters" in entry) for entry in value)
 
 
 def _call(call: object, number: int) -> dict:

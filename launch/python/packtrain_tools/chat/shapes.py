@@ -1,9 +1,8 @@
 """Converts the ways in which data sets store the turns of a conversation to a list of messages."""
 
-import json
 from typing import Any
 
-from packtrain_tools.chat.values import kind, parsed
+from packtrain_tools.chat.values import kind, parsed, parsed_if
 
 # Keys of turns that have both a question and an answer, in upper or lower case.
 _ASKED = ("input", "user", "human", "prompt", "question", "query", "instruction")
@@ -43,13 +42,12 @@ def messages_in_text(value: object, role_keys: tuple[str | None, ...]) -> object
     ValueError for messages with a doubled key."""
     if not isinstance(value, str) or not value.lstrip().startswith("["):
         return value
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    is_messages = found and all(isinstance(entry, dict) and any(key in entry for key in role_keys)
-                                for entry in found)
-    return parsed(value, "a list of messages") if is_messages else value
+
+    def is_messages(found: object) -> bool:
+        return isinstance(found, list) and bool(found) and \
+            all(isinstance(entry, dict) and any(key in entry for key in role_keys) for entry in found)
+
+    return parsed_if(is_messages, value, "a list of messages")
 
 
 def _transposed(columns: dict, name: str) -> list[dict]:

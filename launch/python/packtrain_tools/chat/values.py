@@ -1,6 +1,7 @@
 """Values of decoded records: names in messages, JSON in strings, nulls of tables."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 SHOWN = 80  # characters of a value
@@ -61,6 +62,29 @@ def parsed(text: str, name: str) -> object:
         raise ValueError(f"{name} {json_fault(error)}") from None
     except RecursionError:
         raise ValueError(f"{name} is nested too deeply") from None
+
+
+def parsed_if(is_wanted: Callable[[object], bool], text: str, name: str) -> object:
+    """Parses a string that may be JSON. Returns the string itself unless it is JSON of a wanted value. Raises
+    ValueError for a wanted value with a doubled key."""
+    faults = []
+
+    def note(pairs: list[tuple[str, object]]) -> dict:
+        try:
+            return unique_keys(pairs)
+        except DoubledKey as fault:
+            faults.append(fault)
+            return dict(pairs)
+
+    try:
+        found = json.loads(text, object_pairs_hook=note)
+    except (ValueError, RecursionError):
+        return text
+    if not is_wanted(found):
+        return text
+    if faults:
+        raise ValueError(f"{name} is JSON in which {faults[0]}")
+    return found
 
 
 def as_list(value: object, name: str) -> list:
