@@ -16,7 +16,7 @@ import torch
 from comparison import relative_errors, tensors_of
 from safetensors.torch import load_file
 from tool import Tool
-from transformers import AutoModelForCausalLM
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
 
 LENGTHS = [70, 1, 900, 33, 5, 260, 18]  # one 13 to 900 times as long as the others
 # A tensor's relative error (root of squares) is at most this factor times an error of transformers in bfloat16.
@@ -77,8 +77,9 @@ def computed_by_transformers(model, folder, sequences):
 
 
 def yardstick(folder, config):
-    """SDPA has neither caps nor sinks."""
-    plain = getattr(config, "attn_logit_softcapping", None) or config.model_type == "gpt_oss"
+    """SDPA has neither caps nor sinks, and some models refuse it."""
+    plain = (getattr(config, "attn_logit_softcapping", None) or config.model_type == "gpt_oss"
+             or not MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_sdpa)
     return AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.bfloat16, attn_implementation="eager" if plain else "sdpa",
         experts_implementation="eager")
