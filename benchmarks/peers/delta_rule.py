@@ -7,10 +7,10 @@ Prints a JSON line for each mixture of documents: the time of the kernels of for
 kernels is not in it. Shapes of the gated delta rule and its convolution are those of Qwen3-Next: 16 heads of queries
 and keys, 32 of values, 128 wide. Mamba-2's state space model is its "simple GLA", at the sizes of
 Granite-4.0-H-Micro. There b and c are repeated for all heads before the measurement, and x is multiplied by the steps.
-Triton compiles and times its variants first, some minutes on an empty cache.
+Triton compiles and times its variants first.
 
-With Triton from 3.4.0 to before 3.7.1 on Hopper, flash-linear-attention refuses a kernel of backward, because its
-numbers may be wrong. The kernel is timed all the same, and the line has "refused": true.
+With some versions of Triton, flash-linear-attention refuses a kernel of backward (kernel_tuning.py). The kernel is timed
+all the same, and the line has "refused": true.
 """
 
 import argparse
@@ -19,9 +19,9 @@ from collections.abc import Callable
 
 import torch
 from fla.modules.convolution import causal_conv1d
-from fla.ops.common import chunk_o
 from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 from fla.ops.simple_gla import chunk_simple_gla
+from kernel_tuning import compile_configs_in_parallel, time_refused_kernels
 
 KEY_HEADS, HEADS, HEAD_DIM, WIDTH = 16, 32, 128, 4
 SSD_HEADS, SSD_COLUMNS, SSD_STATE = 64, 64, 128
@@ -111,8 +111,8 @@ def main() -> None:
     parser.add_argument("--mamba", action="store_true", help="only Mamba-2's state space model")
     arguments = parser.parse_args()
     repeats = arguments.repeats
-    refused = chunk_o.IS_NVIDIA_HOPPER and chunk_o.TRITON_ABOVE_3_4_0 and not chunk_o.TRITON_ABOVE_3_7_1
-    chunk_o.TRITON_ABOVE_3_7_1 = True
+    refused = time_refused_kernels()
+    compile_configs_in_parallel()
     mixtures = {
         "documents of mean 130": rising_documents(130, TOKENS),
         "documents of mean 475": rising_documents(475, TOKENS),

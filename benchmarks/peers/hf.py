@@ -23,8 +23,9 @@ import torch
 import torch.distributed as dist
 from batches import one_shape, packed, padded, read_plan, rows
 from figures import StepTimer, peak_gib, step_figures
-from hf_model import attend_to, compile_model, make_model
+from hf_model import attend_to, compile_model, has_delta_rules, make_model
 from hf_optimizer import MasterAdamW, ShardedAdamW, shard
+from kernel_tuning import compile_configs_in_parallel, time_refused_kernels
 from shapes import (add_document_argument, add_shape_arguments, chosen_shape, configured_shape,
                     draw_lengths)
 
@@ -190,6 +191,8 @@ def measure_job(shape, plans, arguments):
         shard(model, arguments.reshard)
     optimizer = ShardedAdamW(model) if sharded else MasterAdamW(model)
     about = dict(experts=model.get_experts_implementation()[""])
+    if DEVICE == "cuda" and has_delta_rules(model):
+        about["refused"] = time_refused_kernels()
     for path in plans:
         for row in measure_plan(model, optimizer, shape, path, arguments):
             yield about | row
@@ -231,6 +234,7 @@ def main():
         dist.init_process_group("nccl" if DEVICE == "cuda" else "gloo",
                                 rank=int(os.environ.get("RANK", 0)), world_size=num_ranks)
     torch.manual_seed(0)
+    compile_configs_in_parallel()
     options = {name: value for name, value in vars(arguments).items()
                if name not in ("plan", "jobs")}
     for row in measure_jobs(arguments):

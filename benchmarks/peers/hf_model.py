@@ -6,6 +6,7 @@ from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import (CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AttentionInterface,
                           AutoModelForCausalLM)
+from transformers.integrations import hub_kernels
 
 
 CAUSAL = 1  # the mask type of _efficient_attention_forward
@@ -162,9 +163,20 @@ def decoder_layers(model):
                 and len(module) == model.config.num_hidden_layers)
 
 
+def keep_kernels_when_compiled():
+    """torch.compiler.is_exporting() is true in what torch 2.11 compiles. transformers 5.17 then takes its plain
+    formulas of convolutions and recurrences, not the kernels of packages: minutes of compilation, and slow."""
+    hub_kernels.is_torchdynamo_exporting = lambda: False
+
+
+def has_delta_rules(model):
+    return any(hasattr(module, "A_log") and not hasattr(module, "D") for module in model.modules())
+
+
 def compile_model(model, compile_mode, dynamic=None):
     """Call it before shard(), so that its hooks are not compiled. `dynamic`: torch.compile's. Mixers of Mamba-2 stay
-    eager, because compiled they were 15 times as slow with mamba_ssm's kernels (Granite-4.0-H, H200)."""
+    eager: one call of mamba_ssm is most of such a mixer."""
+    keep_kernels_when_compiled()
     if compile_mode == "layers":
         for module in model.modules():
             if hasattr(module, "A_log") and hasattr(module, "D"):

@@ -5,15 +5,18 @@ import os
 import random
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
+from triton.runtime import autotuner
 
 from folders import ROOT
 
 import batches
 import hf_model
 import figures
+import kernel_tuning
 import shapes
 
 HF = os.path.join(ROOT, "benchmarks", "peers", "hf.py")
@@ -125,3 +128,35 @@ def test_sharded_hf_trains_plans_and_both_ways_to_add_up_gradients_agree(tmp_pat
     found = {(row["strategy"], row["local_accumulation"]): row for row in rows}
     assert len(found) == 4
     assert {row["tokens"] for row in rows} == {10} and {row["gpus"] for row in rows} == {2}
+
+
+def test_compiled_layers_take_the_kernels_of_packages(monkeypatch):
+    package = types.ModuleType("package_of_kernels")
+    package.scaled = lambda x: 3 * x
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    hf_model.keep_kernels_when_compiled()
+
+    @hf_model.hub_kernels.use_kernel_func_from_hub_with_fallback("scaled", package.__name__)
+    def scaled(x):
+        return 2 * x
+
+    x = torch.ones(2)
+    assert torch.equal(torch.compile(scaled, backend="eager")(x), 3 * x)
+
+
+class CountingKernel:
+    def __init__(self):
+        self.compiled = []
+
+    def run(self, *arguments, **options):
+        self.compiled.append((arguments, options))
+
+
+def test_every_config_is_compiled_once_for_the_launch_that_is_tuned():
+    kernel = CountingKernel()
+    tuner = type("Tuner", (), {"nargs": {"x": 1, "y": 2}, "fn": kernel})()
+    configs = [autotuner.Config({"BLOCK": block}, num_warps=4) for block in (16, 32)]
+    kernel_tuning.compile_all(tuner, configs, {"grid": (1,), "warmup": False, "z": 3})
+    assert [options["BLOCK"] for _, options in kernel.compiled] == [16, 32]
+    for arguments, options in kernel.compiled:
+        assert arguments == (1, 2) and options["z"] == 3 and options["warmup"] and options["grid"] == (1,)
