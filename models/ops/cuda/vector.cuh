@@ -5,6 +5,8 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "framework/device/cuda/bfloat16.cuh"
 
@@ -33,69 +35,88 @@ template <typename T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T values[N];
 };
-// Words, so that eight elements take four registers. The compiler would give each bfloat16 its own.
-template <>
-struct alignas(16) Vec<__nv_bfloat16, 8> {
-  std::uint32_t words[4];
+// Words, so that two elements share a register. The compiler would give each bfloat16 its own, and
+// store it alone.
+template <int N>
+struct alignas(2 * N < 16 ? 2 * N : 16) Vec<__nv_bfloat16, N> {
+  static_assert(N % 2 == 0);
+  std::uint32_t words[N / 2];
 };
+template <>
+struct Vec<__nv_bfloat16, 1> {
+  __nv_bfloat16 values[1];
+};
+template <typename T, int N>
+inline constexpr bool kHasWords = std::is_same_v<T, __nv_bfloat16> && N % 2 == 0;
 
 template <int N, typename T>
 __device__ Vec<T, N> load_vec(const T* from) {
   return *reinterpret_cast<const Vec<T, N>*>(from);
 }
+// Stores the words of a vector in one access. The compiler divides stores of other structures, and
+// in large kernels also those of a uint2.
+__device__ inline void store_words(const std::uint32_t (&words)[1], void* to) {
+  *static_cast<std::uint32_t*>(to) = words[0];
+}
+__device__ inline void store_words(const std::uint32_t (&words)[2], void* to) {
+  *static_cast<std::uint64_t*>(to) = std::uint64_t{words[1]} << 32 | words[0];
+}
+template <int N>
+__device__ void store_words(const std::uint32_t (&words)[N], void* to) {
+#pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    static_cast<uint4*>(to)[i / 4] = make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
+  }
+}
+
 template <typename T, int N>
 __device__ void store_vec(const Vec<T, N>& run, T* to) {
-  *reinterpret_cast<Vec<T, N>*>(to) = run;
+  if constexpr (sizeof(run) % sizeof(std::uint32_t) == 0) {
+    std::uint32_t words[sizeof(run) / sizeof(std::uint32_t)];
+    memcpy(words, &run, sizeof(run));
+    store_words(words, to);
+  } else {
+    *reinterpret_cast<Vec<T, N>*>(to) = run;
+  }
 }
 
 template <typename T, int N>
 __device__ void unpack(const Vec<T, N>& run, float (&to)[N]) {
+  if constexpr (kHasWords<T, N>) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) to[i] = to_float(run.values[i]);
-}
-__device__ inline void unpack(const Vec<__nv_bfloat16, 8>& run, float (&to)[8]) {
+    for (int i = 0; i < N / 2; ++i) {
+      to[2 * i] = low_bfloat16(run.words[i]);
+      to[2 * i + 1] = high_bfloat16(run.words[i]);
+    }
+  } else {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = low_bfloat16(run.words[i]);
-    to[2 * i + 1] = high_bfloat16(run.words[i]);
+    for (int i = 0; i < N; ++i) to[i] = to_float(run.values[i]);
   }
 }
 
 template <typename T, int N>
-struct Pack {
-  __device__ static Vec<T, N> run(const float (&from)[N]) {
-    Vec<T, N> run;
+__device__ Vec<T, N> pack(const float (&from)[N]) {
+  Vec<T, N> run;
+  if constexpr (kHasWords<T, N>) {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) run.words[i] = bfloat16_pair(from[2 * i], from[2 * i + 1]);
+  } else {
 #pragma unroll
     for (int i = 0; i < N; ++i) run.values[i] = from_float<T>(from[i]);
-    return run;
   }
-};
-template <>
-struct Pack<__nv_bfloat16, 8> {
-  __device__ static Vec<__nv_bfloat16, 8> run(const float (&from)[8]) {
-    Vec<__nv_bfloat16, 8> run;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      run.words[i] = bfloat16_pair(from[2 * i], from[2 * i + 1]);
-    }
-    return run;
-  }
-};
-template <typename T, int N>
-__device__ Vec<T, N> pack(const float (&from)[N]) {
-  return Pack<T, N>::run(from);
+  return run;
 }
 
 // Makes the compiler unpack the vectors again after this point. It would otherwise keep the
 // unpacked values, which take twice the registers.
 template <typename T, int N, int V>
-__device__ void discard_unpacked(Vec<T, N> (& /*runs*/)[V]) {}
-template <int V>
-__device__ void discard_unpacked(Vec<__nv_bfloat16, 8> (&runs)[V]) {
+__device__ void discard_unpacked(Vec<T, N> (&runs)[V]) {
+  if constexpr (kHasWords<T, N>) {
 #pragma unroll
-  for (int v = 0; v < V; ++v) {
+    for (int v = 0; v < V; ++v) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(runs[v].words[i]));
+      for (int i = 0; i < N / 2; ++i) asm volatile("" : "+r"(runs[v].words[i]));
+    }
   }
 }
 

@@ -10,7 +10,6 @@
 namespace packtrain {
 namespace {
 
-using device::LoadedRow;
 using device::RowSegment;
 
 constexpr int kRowsInFlight = 4;
@@ -23,24 +22,9 @@ class ChannelConv {
 
   __device__ void forward(const RowSegment& rows) {
     load_before(rows);
-    for (std::int64_t t = rows.begin; t < rows.end; t += kRowsInFlight) {
-      LoadedRow<T, N> in[kRowsInFlight];
-#pragma unroll
-      for (int r = 0; r < kRowsInFlight; ++r) {
-        if (t + r < rows.end) in[r] = device::load_row<T, N>(x_row(t + r));
-      }
-#pragma unroll
-      for (int r = 0; r < kRowsInFlight; ++r) {
-        if (t + r >= rows.end) break;
-        float z[N];
-        add_row(in[r], z);
-        if (a_.silu) {
-#pragma unroll
-          for (int i = 0; i < N; ++i) z[i] *= device::logistic(z[i]);
-        }
-        device::store(z, static_cast<T*>(a_.output) + (t + r) * a_.output_stride + channel_);
-      }
-    }
+    std::int64_t t = rows.begin;
+    for (; t + kRowsInFlight <= rows.end; t += kRowsInFlight) forward_rows<true>(rows, t);
+    if (t < rows.end) forward_rows<false>(rows, t);
   }
 
   // dx of a row is complete W - 1 rows later. Rows after the sequence have no gradient.
@@ -48,32 +32,64 @@ class ChannelConv {
     load_before(rows);
     float grads[W][N] = {};  // dz of the last rows
     const std::int64_t end = rows.end + W - 1;
-    for (std::int64_t t = rows.begin; t < end; t += kRowsInFlight) {
-      LoadedRow<T, N> in[kRowsInFlight];
-      LoadedRow<T, N> grad[kRowsInFlight];
-#pragma unroll
-      for (int r = 0; r < kRowsInFlight; ++r) {
-        if (t + r >= min(rows.last, end)) break;
-        in[r] = device::load_row<T, N>(x_row(t + r));
-        grad[r] = device::load_row<T, N>(static_cast<const T*>(a_.grad_output) +
-                                         (t + r) * a_.num_channels + channel_);
-      }
-#pragma unroll
-      for (int r = 0; r < kRowsInFlight; ++r) {
-        const std::int64_t row = t + r;
-        if (row >= end) break;
-        float dz[N] = {};
-        if (row < rows.last) grad_row(in[r], grad[r], dz);
-        device::push_row(grads, dz);
-        if (row < rows.end) window_.add_weight_gradient(dz);
-        if (row - (W - 1) >= rows.begin) write_grad_x(row - (W - 1), grads);
-      }
+    std::int64_t t = rows.begin;
+    for (; t < min(rows.begin + W - 1, end); t += kRowsInFlight) {
+      backward_rows<false>(rows, t, grads);
     }
+    for (; t + kRowsInFlight <= rows.end; t += kRowsInFlight) backward_rows<true>(rows, t, grads);
+    for (; t < end; t += kRowsInFlight) backward_rows<false>(rows, t, grads);
   }
 
   __device__ void write_partials() const { window_.write_partials(blockIdx.x); }
 
  private:
+  // kRowsInFlight rows from t on. kWhole: all are in the segment. Without branches the compiler
+  // renames the registers of windows, and moves none.
+  template <bool kWhole>
+  __device__ void forward_rows(const RowSegment& rows, std::int64_t t) {
+    device::Vec<T, N> in[kRowsInFlight];
+#pragma unroll
+    for (int r = 0; r < kRowsInFlight; ++r) {
+      if (kWhole || t + r < rows.end) in[r] = device::load_vec<N>(x_row(t + r));
+    }
+#pragma unroll
+    for (int r = 0; r < kRowsInFlight; ++r) {
+      if (!kWhole && t + r >= rows.end) break;
+      float z[N];
+      add_row(in[r], z);
+      if (a_.silu) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) z[i] *= device::logistic(z[i]);
+      }
+      device::store(z, static_cast<T*>(a_.output) + (t + r) * a_.output_stride + channel_);
+    }
+  }
+
+  // kWhole: the rows are in the segment, and so are the W - 1 before them.
+  template <bool kWhole>
+  __device__ void backward_rows(const RowSegment& rows, std::int64_t t, float (&grads)[W][N]) {
+    const std::int64_t end = rows.end + W - 1;
+    device::Vec<T, N> in[kRowsInFlight];
+    device::Vec<T, N> grad[kRowsInFlight];
+#pragma unroll
+    for (int r = 0; r < kRowsInFlight; ++r) {
+      if (!kWhole && t + r >= min(rows.last, end)) break;
+      in[r] = device::load_vec<N>(x_row(t + r));
+      grad[r] = device::load_vec<N>(static_cast<const T*>(a_.grad_output) +
+                                    (t + r) * a_.num_channels + channel_);
+    }
+#pragma unroll
+    for (int r = 0; r < kRowsInFlight; ++r) {
+      const std::int64_t row = t + r;
+      if (!kWhole && row >= end) break;
+      float dz[N] = {};
+      if (kWhole || row < rows.last) grad_row(in[r], grad[r], dz);
+      device::push_row(grads, dz);
+      if (kWhole || row < rows.end) window_.add_weight_gradient(dz);
+      if (kWhole || row - (W - 1) >= rows.begin) write_grad_x(row - (W - 1), grads);
+    }
+  }
+
   __device__ const T* x_row(std::int64_t row) const {
     return static_cast<const T*>(a_.x) + row * a_.x_stride + channel_;
   }
@@ -88,16 +104,17 @@ class ChannelConv {
     }
   }
 
-  __device__ void add_row(const LoadedRow<T, N>& in, float (&z)[N]) {
+  __device__ void add_row(const device::Vec<T, N>& in, float (&z)[N]) {
     float row[N];
-    in.unpack(row);
+    device::unpack(in, row);
     window_.push(row);
     window_.convolve(z);
   }
 
-  __device__ void grad_row(const LoadedRow<T, N>& in, const LoadedRow<T, N>& grad, float (&dz)[N]) {
+  __device__ void grad_row(const device::Vec<T, N>& in, const device::Vec<T, N>& grad,
+                           float (&dz)[N]) {
     float z[N];
-    grad.unpack(dz);
+    device::unpack(grad, dz);
     add_row(in, z);
     if (!a_.silu) return;
 #pragma unroll

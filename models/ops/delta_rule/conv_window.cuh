@@ -1,5 +1,5 @@
-// What the kernels of convolutions along sequences share: rows as loaded, rows of a block of
-// threads, the window of a thread's channels, and launches. A row of y or dx is computed in an
+// What the kernels of convolutions along sequences share: rows of a block of threads, the window
+// of a thread's channels, and launches. A row of y or dx is computed in an
 // order that does not depend on the block or on other sequences.
 #pragma once
 
@@ -16,28 +16,6 @@ namespace packtrain::device {
 constexpr int kConvThreads = 128;
 // Channels of a thread. More would leave too few threads on a multiprocessor.
 constexpr int kConvVector = 4;
-
-// N elements as loaded. Words, because the compiler would give each bfloat16 its own register.
-template <typename T, int N>
-struct LoadedRow {
-  device::Vec<T, N> values;
-  __device__ void unpack(float (&to)[N]) const { device::unpack(values, to); }
-};
-template <>
-struct alignas(8) LoadedRow<__nv_bfloat16, 4> {
-  std::uint32_t words[2];
-  __device__ void unpack(float (&to)[4]) const {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      to[2 * i] = device::low_bfloat16(words[i]);
-      to[2 * i + 1] = device::high_bfloat16(words[i]);
-    }
-  }
-};
-template <typename T, int N>
-__device__ LoadedRow<T, N> load_row(const T* from) {
-  return *reinterpret_cast<const LoadedRow<T, N>*>(from);
-}
 
 // Rows of one sequence that a block of threads has.
 struct RowSegment {
@@ -89,7 +67,8 @@ __device__ void push_row(float (&rows)[W][N], const float (&row)[N]) {
   for (int i = 0; i < N; ++i) rows[0][i] = row[i];
 }
 
-// The last W rows of N channels of a sequence, with the channels' weights and their gradients.
+// The last W rows of N channels of a sequence, with the channels' weights and their gradients. A
+// channel has W weights, or at most W where W is kCausalConvMaxWidth.
 template <typename T, int N, int W>
 class ConvWindow {
  public:
@@ -106,7 +85,7 @@ class ConvWindow {
     for (int i = 0; i < N; ++i) z[i] = bias_[i];
 #pragma unroll
     for (int lag = 0; lag < W; ++lag) {
-      if (lag >= a_.width) break;  // a weight of 0 would keep a NaN
+      if (!has_weight(lag)) break;  // a weight of 0 would keep a NaN
 #pragma unroll
       for (int i = 0; i < N; ++i) z[i] = fmaf(weights_[lag][i], rows_[lag][i], z[i]);
     }
@@ -130,7 +109,7 @@ class ConvWindow {
     for (int i = 0; i < N; ++i) dx[i] = 0;
 #pragma unroll
     for (int lag = 0; lag < W; ++lag) {
-      if (lag >= a_.width) break;
+      if (!has_weight(lag)) break;
 #pragma unroll
       for (int i = 0; i < N; ++i) dx[i] = fmaf(weights_[lag][i], grads[W - 1 - lag][i], dx[i]);
     }
@@ -142,7 +121,7 @@ class ConvWindow {
     for (int i = 0; i < N; ++i) {
 #pragma unroll
       for (int lag = 0; lag < W; ++lag) {
-        if (lag < a_.width) to[i * a_.width + a_.width - 1 - lag] = grad_weights_[lag][i];
+        if (has_weight(lag)) to[i * a_.width + a_.width - 1 - lag] = grad_weights_[lag][i];
       }
       if (a_.bias_partials != nullptr) {
         a_.bias_partials[block * a_.num_channels + channel_ + i] = grad_bias_[i];
@@ -151,6 +130,8 @@ class ConvWindow {
   }
 
  private:
+  __device__ bool has_weight(int lag) const { return W < kCausalConvMaxWidth || lag < a_.width; }
+
   const CausalConvArguments& a_;
   std::int64_t channel_;
   float weights_[W][N];
@@ -210,12 +191,12 @@ void launch_conv_width(const Arguments& a, cudaStream_t stream) {
   }
 }
 
-// Launches the first of the widths that holds all weights of a channel.
+// Launches the kernel of the channels' number of weights, or else that of any number.
 template <template <typename, int, int> class Conv, typename T, int N, class Arguments, int... kW>
 void launch_conv_vectors(const Arguments& a, std::integer_sequence<int, kW...> /*widths*/,
                          cudaStream_t stream) {
   const auto launch_if_fits = [&](auto width) {
-    if (a.width > width) return false;
+    if (a.width != width && width != kCausalConvMaxWidth) return false;
     launch_conv_width<Conv, T, N, width>(a, stream);
     return true;
   };
@@ -228,7 +209,7 @@ void launch_conv_type(const Arguments& a, Widths widths, bool has_vectors, cudaS
   launch_conv_vectors<Conv, T, 1>(a, widths, stream);
 }
 
-// Each of `kWidths` is a kernel, in rising order up to kCausalConvMaxWidth. `has_vectors`: can rows
+// Each of `kWidths` is a kernel. The last one is kCausalConvMaxWidth. `has_vectors`: can rows
 // be read in vectors of kConvVector elements? Throws Error(kDevice) when the launch fails.
 template <template <typename, int, int> class Conv, int... kWidths, class Arguments>
 void launch_conv(const Arguments& a, bool has_vectors, void* stream) {

@@ -86,8 +86,10 @@ class FourColumns {
         float four[4];
         shuffle_columns(eight, eight + 4, four);
         if (add_) {
+          float before[4];
+          unpack(before_[b % 2][i], before);
 #pragma unroll
-          for (int c = 0; c < 4; ++c) four[c] += to_float(before_[b % 2][i].values[c]);
+          for (int c = 0; c < 4; ++c) four[c] += before[c];
         }
         if (is_inside(b, i)) store(four, place(b, i));
       }

@@ -7,7 +7,6 @@
 namespace packtrain {
 namespace {
 
-using device::LoadedRow;
 using device::RowSegment;
 
 constexpr int kGatedRows = 2;  // in flight
@@ -56,13 +55,13 @@ class GatedConv {
     const std::int64_t end = rows.end + W - 1;
     for (std::int64_t t = rows.begin; t < end; t += kGatedRows) {
       Row in[kGatedRows] = {};
-      LoadedRow<T, N> grad[kGatedRows] = {};
+      device::Vec<T, N> grad[kGatedRows] = {};
 #pragma unroll
       for (int r = 0; r < kGatedRows; ++r) {
         if (t + r >= min(rows.last, end)) break;
         in[r] = load(t + r);
-        grad[r] = device::load_row<T, N>(static_cast<const T*>(a_.grad_output) +
-                                         (t + r) * a_.num_channels + channel_);
+        grad[r] = device::load_vec<N>(static_cast<const T*>(a_.grad_output) +
+                                      (t + r) * a_.num_channels + channel_);
       }
 #pragma unroll
       for (int r = 0; r < kGatedRows; ++r) {
@@ -84,16 +83,16 @@ class GatedConv {
 
  private:
   struct Row {
-    LoadedRow<T, N> b;
-    LoadedRow<T, N> c;
-    LoadedRow<T, N> x;
+    device::Vec<T, N> b;
+    device::Vec<T, N> c;
+    device::Vec<T, N> x;
   };
 
   __device__ Row load(std::int64_t row) const {
     const std::int64_t at = row * a_.x_stride + channel_;
-    return {device::load_row<T, N>(static_cast<const T*>(a_.b) + at),
-            device::load_row<T, N>(static_cast<const T*>(a_.c) + at),
-            device::load_row<T, N>(static_cast<const T*>(a_.x) + at)};
+    return {device::load_vec<N>(static_cast<const T*>(a_.b) + at),
+            device::load_vec<N>(static_cast<const T*>(a_.c) + at),
+            device::load_vec<N>(static_cast<const T*>(a_.x) + at)};
   }
 
   // Fills the window with the rows of the sequence before the segment.
@@ -115,8 +114,8 @@ class GatedConv {
   // z of the row.
   __device__ void add_row(const Row& in, float (&z)[N]) {
     float b[N], x[N], product[N];
-    in.b.unpack(b);
-    in.x.unpack(x);
+    device::unpack(in.b, b);
+    device::unpack(in.x, x);
     multiply<T>(b, x, product);
     window_.push(product);
     window_.convolve(z);
@@ -126,18 +125,18 @@ class GatedConv {
 
   __device__ void write_output(std::int64_t row, const Row& in, const float (&z)[N]) const {
     float c[N], y[N];
-    in.c.unpack(c);
+    device::unpack(in.c, c);
     multiply<T>(z, c, y);
     device::store(y, static_cast<T*>(a_.output) + row * a_.num_channels + channel_);
   }
 
   // dz. Rows of the segment also have dc, and y.
-  __device__ void grad_row(const Row& in, const LoadedRow<T, N>& grad, std::int64_t row,
+  __device__ void grad_row(const Row& in, const device::Vec<T, N>& grad, std::int64_t row,
                            bool writes, float (&dz)[N]) {
     float z[N], c[N], of_y[N];
     add_row(in, z);
-    in.c.unpack(c);
-    grad.unpack(of_y);
+    device::unpack(in.c, c);
+    device::unpack(grad, of_y);
     multiply<T>(of_y, c, dz);
     if (!writes) return;
     float dc[N];
@@ -150,8 +149,8 @@ class GatedConv {
                                   const float (&grads)[W][N]) const {
     float of_product[N], b[N], x[N], db[N], dx[N];
     window_.gradient(grads, of_product);
-    in.b.unpack(b);
-    in.x.unpack(x);
+    device::unpack(in.b, b);
+    device::unpack(in.x, x);
 #pragma unroll
     for (int i = 0; i < N; ++i) of_product[i] = rounded<T>(of_product[i]);
     multiply<T>(of_product, x, db);
