@@ -10,16 +10,15 @@ paired by seed and by validation example. A restart keeps finished runs.
 
 import argparse
 import concurrent.futures
-import json
 import math
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 
+import launching
 import paired
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -71,14 +70,6 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def read_lines(folder: str) -> list[dict]:
-    path = os.path.join(folder, "metrics.jsonl")
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as stream:
-        return [json.loads(line) for line in stream]
-
-
 def num_spikes(losses: list[float]) -> int:
     count = 0
     for i in range(NUM_BEFORE, len(losses)):
@@ -109,13 +100,10 @@ class Lab:
         return os.path.join(self.arguments.out, self.arguments.study, f"{recipe}-{seed}")
 
     def is_done(self, folder: str) -> bool:
-        done = os.path.exists(os.path.join(folder, "done"))
-        return done and (not self.arguments.by_example or paired.find_scores(folder) is not None)
+        return launching.is_done(folder) and (not self.arguments.by_example or paired.find_scores(folder) is not None)
 
     def call(self, log: str, *words: str) -> int:
-        with open(log, "a", encoding="utf-8") as stream:
-            return subprocess.run([self.arguments.launcher, "-n", "1", *words], stdout=stream, stderr=stream,
-                                  check=False).returncode
+        return launching.start([self.arguments.launcher, "-n", "1", *words], log)
 
     def train(self, recipe: str, seed: int) -> None:
         folder = self.folder(recipe, seed)
@@ -130,8 +118,7 @@ class Lab:
             code = self.call(folder + ".log", "score", folder, "--log-probs", "--out", scores)
             shutil.rmtree(os.path.join(folder, "checkpoints"))
         if code == 0:
-            with open(os.path.join(folder, "done"), "w", encoding="utf-8"):
-                pass
+            launching.mark_done(folder)
         print(f"{recipe}, seed {seed}: exit code {code}, {time.monotonic() - begin:.0f} s", flush=True)
 
     def settings(self, recipe: str, seed: int) -> list[str]:
@@ -146,7 +133,7 @@ class Lab:
         folder = self.folder(recipe, seed)
         if not self.is_done(folder):
             return None
-        lines = read_lines(folder)
+        lines = launching.read_lines(folder)
         validation = {line["step"]: line["validation_loss"] for line in lines
                       if line.get("validation_loss") is not None}
         losses = [line["loss"] for line in lines if "step_time_s" in line]
