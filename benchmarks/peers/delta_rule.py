@@ -9,8 +9,8 @@ and keys, 32 of values, 128 wide. Mamba-2's state space model is its "simple GLA
 Granite-4.0-H-Micro. There b and c are repeated for all heads before the measurement, and x is multiplied by the steps.
 Triton compiles and times its variants first.
 
-With some versions of Triton, flash-linear-attention refuses a kernel of backward (kernel_tuning.py). The kernel is timed
-all the same, and the line has "refused": true.
+With some versions of Triton, flash-linear-attention refuses a kernel of backward (kernel_tuning.py). The kernel is
+timed all the same, and the line has "refused": true.
 """
 
 import argparse

@@ -165,7 +165,7 @@ def decoder_layers(model):
 
 def keep_kernels_when_compiled():
     """torch.compiler.is_exporting() is true in what torch 2.11 compiles. transformers 5.17 then takes its plain
-    formulas of convolutions and recurrences, not the kernels of packages: minutes of compilation, and slow."""
+    formulas of convolutions and recurrences, not the kernels of packages. They compile for minutes and are slow."""
     hub_kernels.is_torchdynamo_exporting = lambda: False
 
 
