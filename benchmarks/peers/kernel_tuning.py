@@ -5,6 +5,8 @@ so the choice, is Triton's own.
 """
 
 import concurrent.futures
+import functools
+import importlib.util
 import os
 
 from triton.runtime import autotuner
@@ -32,9 +34,12 @@ def compile_configs_in_parallel():
     autotuner.Autotuner.prune_configs = prune_and_compile
 
 
+@functools.cache  # a second call would find nothing refused
 def time_refused_kernels():
     """With Triton from 3.4.0 to before 3.7.1 on Hopper, flash-linear-attention refuses a kernel of backward, because
-    its numbers may be wrong. It runs after this call. True if it was refused."""
+    its numbers may be wrong. It runs after this call. True if it was refused; False without that package."""
+    if importlib.util.find_spec("fla") is None:
+        return False
     from fla.ops.common import chunk_o  # pylint: disable=import-outside-toplevel
 
     refused = chunk_o.IS_NVIDIA_HOPPER and chunk_o.TRITON_ABOVE_3_4_0 and not chunk_o.TRITON_ABOVE_3_7_1

@@ -160,3 +160,16 @@ def test_every_config_is_compiled_once_for_the_launch_that_is_tuned():
     assert [options["BLOCK"] for _, options in kernel.compiled] == [16, 32]
     for arguments, options in kernel.compiled:
         assert arguments == (1, 2) and options["z"] == 3 and options["warmup"] and options["grid"] == (1,)
+
+
+def test_a_refused_kernel_is_known_as_refused_by_every_model_of_a_process(monkeypatch):
+    kernels = types.ModuleType("fla.ops.common")
+    kernels.chunk_o = types.SimpleNamespace(IS_NVIDIA_HOPPER=True, TRITON_ABOVE_3_4_0=True, TRITON_ABOVE_3_7_1=False)
+    monkeypatch.setattr(kernel_tuning.importlib.util, "find_spec", lambda name: name)
+    for name in ("fla", "fla.ops"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, kernels.__name__, kernels)
+    kernel_tuning.time_refused_kernels.cache_clear()
+    assert [kernel_tuning.time_refused_kernels() for _ in range(2)] == [True, True]
+    assert kernels.chunk_o.TRITON_ABOVE_3_7_1
+    kernel_tuning.time_refused_kernels.cache_clear()

@@ -1,6 +1,6 @@
 // What the kernels of convolutions along sequences share: rows of a block of threads, the window
-// of a thread's channels, and launches. A row of y or dx is computed in an
-// order that does not depend on the block or on other sequences.
+// of a thread's channels, and launches. A row of y or dx is computed in an order that does not
+// depend on the block or on other sequences.
 #pragma once
 
 #include <cstdint>

@@ -126,8 +126,8 @@ void expect_same(const DecoderConfig& config, DeviceBatch copied, DeviceBatch sh
   const TestModel::Result want = model.train(copied);
   const TestModel::Result found = model.train(shared);
   constexpr double kTolerance = 2e-5;
-  constexpr double kToleranceOfOneNumber =
-      1e-4;  // a sum over all activations, most of which cancel
+  // A parameter of one number has a sum over all activations, most of which cancel.
+  constexpr double kToleranceOfOneNumber = 1e-4;
   expect_close(found.loss, want.loss, kTolerance, "loss");
   for (const auto& [parameter, grad] : want.grads) {
     const double tolerance = grad.numel() == 1 ? kToleranceOfOneNumber : kTolerance;
