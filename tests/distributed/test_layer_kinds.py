@@ -3,7 +3,7 @@ numbers. Ranks, sharding, recomputation and offload change no loss, and a resume
 
 import numpy
 import pytest
-from runs import losses, take_checkpoint
+from runs import losses, steps, take_checkpoint
 
 SIZES = ("hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 16, vocab_size: 512, "
          "max_position_embeddings: 512")
@@ -45,7 +45,8 @@ WAYS = {
     "recomputed": (2, ["memory.recompute=full"]),
     "offloaded": (1, ["memory.offload=activations", "memory.recompute=full"]),
 }
-STEPS = ["run.max_steps=6", "checkpoint.save_steps=3", "checkpoint.keep=5"]
+# Without the larger epsilon the first steps are signs, and rounding decides the sign of a gradient near 0.
+STEPS = ["run.max_steps=6", "optimizer.epsilon=1.0e-3", "checkpoint.save_steps=3", "checkpoint.keep=5"]
 
 
 @pytest.fixture(scope="session")
@@ -62,10 +63,12 @@ def one_rank(lab):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model", MODELS)
-def test_losses_are_those_of_one_rank(lab, one_rank, model, way):
+def test_losses_and_first_gradients_are_those_of_one_rank(lab, one_rank, model, way):
     ranks, settings = WAYS[way]
     run = lab.run(f"kinds-{model}-{way}", f"model.config={MODELS[model]}", *STEPS, *settings, ranks=ranks)
-    numpy.testing.assert_allclose(losses(run), losses(one_rank(model)), rtol=2e-4)
+    wanted = one_rank(model)
+    numpy.testing.assert_allclose(losses(run), losses(wanted), rtol=2e-5)
+    numpy.testing.assert_allclose(steps(run)[1]["grad_norm"], steps(wanted)[1]["grad_norm"], rtol=1e-4)
 
 
 @pytest.mark.parametrize("model", MODELS)

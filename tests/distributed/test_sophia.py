@@ -143,8 +143,12 @@ def test_a_step_that_runs_out_of_memory_has_the_same_result(lab, one, phase):
 def test_8_bit_products_train(lab, linear):
     settings = ["precision.compute=bf16", f"precision.linear={linear}"]
     runs = [lab.run(f"sophia-{linear}-{ranks}", *SOPHIA, *settings, ranks=ranks) for ranks in (1, 2)]
-    numpy.testing.assert_allclose(losses(runs[1]), losses(runs[0]), rtol=2e-2)
-    assert_same_hessian(runs[1], runs[0], rtol=0.3)
+    numpy.testing.assert_allclose(losses(runs[1]), losses(runs[0]), rtol=5e-3)
+    # Each rank scales its own rows. From the second estimate on this changes some of the sampled labels.
+    norms = [steps(run)[1]["hessian_grad_norm"] for run in runs]
+    numpy.testing.assert_allclose(norms[1], norms[0], rtol=5e-2)
+    found, wanted = (hessian_of(run) for run in runs[::-1])
+    assert found.keys() == wanted.keys() and all(numpy.isfinite(found[name]).all() and found[name].any() for name in wanted)
 
 
 def test_the_memory_plan_is_that_of_adamw(lab, saving):
