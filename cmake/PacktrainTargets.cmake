@@ -196,7 +196,8 @@ function(packtrain_test name)
   endif()
 endfunction()
 
-# A Python test in the pinned environment, with LABELS and the label `python`.
+# A Python test in the pinned environment, with LABELS and the label `python`. What is slow gets the label half_0 or
+# half_1 too: a run has one of them (tests/rotation.py).
 function(packtrain_pytest name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "FILE;TIMEOUT;COST;PROCESSORS" "LABELS;ENVIRONMENT")
   if(NOT arg_TIMEOUT)
@@ -204,6 +205,12 @@ function(packtrain_pytest name)
   endif()
   if(arg_PROGRAM)
     list(PREPEND arg_ENVIRONMENT "PACKTRAIN_PROGRAM=$<TARGET_FILE:packtrain>")
+  endif()
+  if(slow IN_LIST arg_LABELS)
+    string(MD5 hash ${name})
+    string(SUBSTRING ${hash} 0 1 digit)
+    math(EXPR half "0x${digit} % 2")
+    list(APPEND arg_LABELS half_${half})
   endif()
   add_test(NAME ${name}
     COMMAND "${LibTorch_PYTHON}" -m pytest -q -p no:cacheprovider "${CMAKE_CURRENT_SOURCE_DIR}/${arg_FILE}")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Chooses a part of what is exhaustive or slow. The commit decides which of ten turns it is.
+"""Chooses a part of what is exhaustive or slow. The commit decides which of twenty turns it is.
 
-    rotation.py          prints the turn of this commit, 0 to 9.
+    rotation.py          prints the turn of this commit, 0 to 19.
     rotation.py presets  prints the presets whose tests this run builds and runs: asan, or tsan and fuzz.
-    rotation.py others   prints the other presets.
+    rotation.py others   prints the labels of tests that this run leaves out: the other presets, and half of the slow files.
     rotation.py folders PRESET  prints the folders of tests/ whose C++ tests this run has in the preset asan or tsan.
 
-`tests/run` sets PACKTRAIN_TURN. Without it, as in `tests/run --exhaustive` and in pytest by hand, all runs.
+A turn has one of two halves of the slow files of tests (the label half_0 or half_1, by the name's hash), and one of ten
+parts of the cases. `tests/run` sets PACKTRAIN_TURN. Without it, as in `tests/run --exhaustive` and in pytest by hand, all runs.
 """
 
 import os
@@ -20,7 +21,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import TypeVar
 
-NUM_TURNS = 10
+NUM_TURNS = 10  # parts of the cases
+NUM_HALVES = 2
 PRESETS = (("asan",), ("tsan", "fuzz"))  # of even and of odd turns
 # The C++ tests that one run has under a sanitizer. The last parts need nearly all libraries, the first ones few.
 FOLDERS = {
@@ -36,19 +38,25 @@ Item = TypeVar("Item")
 
 def turn_of(commit: str) -> int:
     """The turn of a commit's hash (hexadecimal digits)."""
-    return int(commit[:8], 16) % NUM_TURNS
+    return int(commit[:8], 16) % (NUM_TURNS * NUM_HALVES)
 
 
 def turn_here() -> int:
     """The turn of the checked out commit. Outside a git checkout the day decides."""
     done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True)
-    return turn_of(done.stdout) if done.returncode == 0 else int(time.time() / SECONDS_A_DAY) % NUM_TURNS
+    return turn_of(done.stdout) if done.returncode == 0 else int(time.time() / SECONDS_A_DAY) % (NUM_TURNS * NUM_HALVES)
 
 
 def turn_of_run() -> int | None:
-    """The turn of this run of the tests, or None where all runs."""
+    """Which part of the cases this run of the tests has, or None where all run."""
     text = os.environ.get("PACKTRAIN_TURN", "")
     return int(text) % NUM_TURNS if text else None
+
+
+def halves_left_out() -> list[str]:
+    """The labels of the slow files that this run of the tests leaves out."""
+    text = os.environ.get("PACKTRAIN_TURN", "")
+    return [f"half_{half}" for half in range(NUM_HALVES) if half != int(text) // NUM_TURNS % NUM_HALVES] if text else []
 
 
 def presets(turn: int | None) -> tuple[str, ...]:
@@ -119,7 +127,7 @@ def main() -> None:
     elif what == ["presets"]:
         print(*presets(turn_of_run()))
     elif what == ["others"]:
-        print(*(preset for preset in presets(None) if preset not in presets(turn_of_run())))
+        print(*(preset for preset in presets(None) if preset not in presets(turn_of_run())), *halves_left_out())
     elif len(what) == 2 and what[0] == "folders" and what[1] in FOLDERS:
         print(*folders(what[1], turn_of_run()))
     else:
