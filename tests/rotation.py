@@ -6,8 +6,8 @@
     rotation.py others   prints the labels of tests that this run leaves out: the other presets, and half of the slow files.
     rotation.py folders PRESET  prints the folders of tests/ whose C++ tests this run has in the preset asan or tsan.
 
-A turn has one of two halves of the slow files of tests (the label half_0 or half_1, by the name's hash), and one of ten
-parts of the cases. `tests/run` sets PACKTRAIN_TURN. Without it, as in `tests/run --exhaustive` and in pytest by hand, all runs.
+A turn has one of two halves of the slow files of tests, and one of ten parts of the cases. The halves have the labels half_0
+and half_1, by the hash of a test's name. `tests/run` sets PACKTRAIN_TURN. Without it, as in `tests/run --exhaustive` and in pytest by hand, all runs.
 """
 
 import os

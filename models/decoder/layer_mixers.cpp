@@ -119,19 +119,19 @@ Value LayerOperators::scan(OperatorTape& tape, Value x) const {
 }
 
 Value LayerOperators::project_scanned(OperatorTape& tape, Value scanned,
-                                      std::optional<Value> residual) const {
+                                      std::optional<BranchSum> sum) const {
   return project(tape, "mamba2.output", scanned, config_.hidden_size,
-                 config_.mamba2.projection_bias, residual);
+                 config_.mamba2.projection_bias, sum);
 }
 
 Value LayerOperators::project_mixed(OperatorTape& tape, Value mixed,
-                                    std::optional<Value> residual) const {
+                                    std::optional<BranchSum> sum) const {
   const LayerPattern pattern = config_.layer(index_);
   const auto end = [&](const char* name, bool bias) {
-    return project(tape, name, mixed, config_.hidden_size, bias, residual);
+    return project(tape, name, mixed, config_.hidden_size, bias, sum);
   };
   if (pattern.short_conv) return end("short_conv.output", config_.short_conv.bias);
-  if (pattern.mamba2) return project_scanned(tape, mixed, residual);
+  if (pattern.mamba2) return project_scanned(tape, mixed, sum);
   if (pattern.delta_net) return end("delta_net.output", false);
   return end("attention.output", config_.attention_output_bias);
 }

@@ -37,18 +37,23 @@ std::string LayerOperators::weight_name(const std::string& name) const {
 }
 
 Value LayerOperators::project(OperatorTape& tape, const std::string& name, Value x,
-                              std::int64_t width, bool bias, std::optional<Value> residual) const {
+                              std::int64_t width, bool bias, std::optional<BranchSum> sum) const {
   LinearOptions options{width, bias, config_.initializer_range};
   const std::string weight = weight_name(name);
   options.trained = config_.is_trained(weight);
   options.updates = config_.updates_of(weight);
   options.fp8 = config_.fp8_of(weight, width, tape.shape(x).width);
   options.recipe = config_.linear.recipe;
-  return linear(tape, name, x, options, residual);
+  if (!sum) return linear(tape, name, x, options);
+  if (sum->scale == 1.0 || gemm_may_scale(options)) {
+    options.scale = sum->scale;
+    return linear(tape, name, x, options, sum->residual);
+  }
+  return add(tape, name + ".sum", sum->residual, linear(tape, name, x, options), sum->scale);
 }
 
 Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x,
-                            std::int64_t inner, bool bias, std::optional<Value> residual) const {
+                            std::int64_t inner, bool bias, std::optional<BranchSum> sum) const {
   const bool gated = config_.activation.gated;
   const std::string up = name + (gated ? ".gate_up" : ".up");
   const std::string down = name + ".down";
@@ -71,14 +76,18 @@ Value LayerOperators::dense(OperatorTape& tape, const std::string& name, Value x
       config_.xielu
           ? xielu(tape, name + ".activation", name + ".xielu", projected, neighbours)
           : activation(tape, name + ".activation", projected, config_.activation, neighbours);
-  return project(tape, down, activated, hidden, bias, residual);
+  return project(tape, down, activated, hidden, bias, sum);
 }
 
 Value LayerOperators::shared_expert(OperatorTape& tape, Value x,
                                     std::optional<Value> residual) const {
   const std::int64_t inner = config_.experts.shared_intermediate_size;
   const bool bias = config_.experts.shared_bias;
-  if (!config_.experts.shared_gate) return dense(tape, "mlp.shared", x, inner, bias, residual);
+  if (!config_.experts.shared_gate) {
+    std::optional<BranchSum> sum;
+    if (residual) sum = BranchSum{*residual};
+    return dense(tape, "mlp.shared", x, inner, bias, sum);
+  }
   const Value output = dense(tape, "mlp.shared", x, inner, bias, std::nullopt);
   return shared_expert_gate(tape, "mlp.shared", x, output, config_.initializer_range, residual);
 }
@@ -114,9 +123,14 @@ Value LayerOperators::mixture(OperatorTape& tape, const ExpertsInputs& x,
   return experts(tape, "mlp", x, parameters, options, residual);
 }
 
-Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const {
-  if (config_.layer(index_).experts) return mixture(tape, {x, x}, residual);
-  return dense(tape, "mlp", x, config_.intermediate_size_of(index_), config_.mlp_bias, residual);
+Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<BranchSum> sum) const {
+  if (!config_.layer(index_).experts) {
+    return dense(tape, "mlp", x, config_.intermediate_size_of(index_), config_.mlp_bias, sum);
+  }
+  if (!sum) return mixture(tape, {x, x}, std::nullopt);
+  if (sum->scale == 1.0) return mixture(tape, {x, x}, sum->residual);
+  const Value output = mixture(tape, {x, x}, std::nullopt);
+  return add(tape, "mlp.sum", sum->residual, output, sum->scale);
 }
 
 bool LayerOperators::has_both() const {
@@ -124,7 +138,7 @@ bool LayerOperators::has_both() const {
 }
 
 Value LayerOperators::mlp_and_experts(OperatorTape& tape, Value x, Value normed,
-                                      std::optional<Value> residual) const {
+                                      std::optional<BranchSum> sum) const {
   const NormConfig& how = config_.norm;
   const Value output = dense(tape, "mlp", normed, config_.intermediate_size_of(index_),
                              config_.mlp_bias, std::nullopt);
@@ -135,17 +149,15 @@ Value LayerOperators::mlp_and_experts(OperatorTape& tape, Value x, Value normed,
       config_.experts.router_norm ? norm(tape, "mlp.router_norm", x, how) : rows;
   const Value mixed = mixture(tape, {rows, router_rows}, std::nullopt);
   const Value both = add(tape, "mlp.both", of_mlp, norm(tape, "mlp.experts_post_norm", mixed, how));
-  return residual ? add(tape, "mlp.sum", *residual, both) : both;
+  return sum ? add(tape, "mlp.sum", sum->residual, both, sum->scale) : both;
 }
 
 Value LayerOperators::add_branch(OperatorTape& tape, const std::string& branch, double multiplier,
                                  const BranchEnd& end, Value residual) const {
-  multiplier *= config_.residual_multiplier;
-  if (!config_.has_norm_after(index_) && multiplier == 1.0) return end(residual);
-  Value output = end(std::nullopt);
-  if (config_.has_norm_after(index_))
-    output = norm(tape, branch + "_post_norm", output, config_.norm);
-  return add(tape, branch + ".sum", residual, output, multiplier);
+  const BranchSum sum{residual, multiplier * config_.residual_multiplier};
+  if (!config_.has_norm_after(index_)) return end(sum);
+  const Value output = norm(tape, branch + "_post_norm", end(std::nullopt), config_.norm);
+  return add(tape, branch + ".sum", residual, output, sum.scale);
 }
 
 Value LayerOperators::layer_input_branch(OperatorTape& tape, Value x) const {
@@ -182,10 +194,10 @@ LayerOperators::BranchRows LayerOperators::mixer_branch(OperatorTape& tape, Valu
   }
   Value stream = x;
   if (is_parallel) {
-    const auto end = [&](auto residual) { return project_scanned(tape, scanned, residual); };
+    const auto end = [&](auto sum) { return project_scanned(tape, scanned, sum); };
     stream = add_branch(tape, "mamba2", config_.multipliers.mamba2_output, end, stream);
   }
-  const auto end = [&](auto residual) { return project_mixed(tape, mixed, residual); };
+  const auto end = [&](auto sum) { return project_mixed(tape, mixed, sum); };
   stream = add_branch(tape, "attention", config_.multipliers.attention(), end, stream);
   return {x, shared, stream};
 }
@@ -194,8 +206,8 @@ Value LayerOperators::mlp_branch(OperatorTape& tape, const BranchRows& rows) con
   const bool sequential = config_.residual == ResidualKind::kSequential;
   const Value read = sequential ? rows.stream : rows.input;
   const Value input = config_.has_shared_norm() ? rows.normed : norm_before(tape, "mlp_norm", read);
-  const auto end = [&](auto residual) {
-    return has_both() ? mlp_and_experts(tape, read, input, residual) : mlp(tape, input, residual);
+  const auto end = [&](auto sum) {
+    return has_both() ? mlp_and_experts(tape, read, input, sum) : mlp(tape, input, sum);
   };
   return add_branch(tape, "mlp", config_.multipliers.mlp_output, end, rows.stream);
 }

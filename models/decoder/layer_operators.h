@@ -29,11 +29,17 @@ class LayerOperators {
   Value record(OperatorTape& tape, Value x) const;
 
  private:
+  // What the last operator of a branch adds: residual + scale * its own output.
+  struct BranchSum {
+    Value residual;
+    double scale = 1.0;
+  };
+
   Value norm_before(OperatorTape& tape, const std::string& name, Value x) const;
   // In the model, of the linear layer with this name.
   std::string weight_name(const std::string& name) const;
   Value project(OperatorTape& tape, const std::string& name, Value x, std::int64_t width, bool bias,
-                std::optional<Value> residual = std::nullopt) const;
+                std::optional<BranchSum> sum = std::nullopt) const;
   // Queries, keys and values, as self_attention() reads them.
   Value merged_heads(OperatorTape& tape, Value x) const;
   Value merged_latent_heads(OperatorTape& tape, Value x) const;
@@ -43,18 +49,18 @@ class LayerOperators {
   Value scan(OperatorTape& tape, Value x) const;
   // Attention, or the mixer that the layer has instead.
   Value mix(OperatorTape& tape, Value x) const;
-  Value project_scanned(OperatorTape& tape, Value scanned, std::optional<Value> residual) const;
+  Value project_scanned(OperatorTape& tape, Value scanned, std::optional<BranchSum> sum) const;
   // The last projection of a mixer.
-  Value project_mixed(OperatorTape& tape, Value mixed, std::optional<Value> residual) const;
+  Value project_mixed(OperatorTape& tape, Value mixed, std::optional<BranchSum> sum) const;
   // An MLP of `inner` elements. Its parameters start with `name`.
   Value dense(OperatorTape& tape, const std::string& name, Value x, std::int64_t inner, bool bias,
-              std::optional<Value> residual) const;
-  Value mlp(OperatorTape& tape, Value x, std::optional<Value> residual) const;
+              std::optional<BranchSum> sum) const;
+  Value mlp(OperatorTape& tape, Value x, std::optional<BranchSum> sum) const;
   // True where the layer has experts next to its MLP.
   bool has_both() const;
   // The sum of both. The MLP reads `normed`, and experts read x under a norm of their own.
   Value mlp_and_experts(OperatorTape& tape, Value x, Value normed,
-                        std::optional<Value> residual) const;
+                        std::optional<BranchSum> sum) const;
   ExpertsOptions experts_options() const;
   Value mixture(OperatorTape& tape, const ExpertsInputs& x, std::optional<Value> residual) const;
   Value shared_expert(OperatorTape& tape, Value x, std::optional<Value> residual) const;
@@ -62,8 +68,8 @@ class LayerOperators {
   Value layer_input_branch(OperatorTape& tape, Value x) const;
   // Adds that branch, and multiplies by the layer's constant.
   Value finish(OperatorTape& tape, Value x) const;
-  // Computes the output of a branch. It adds `residual` where an operator can add it at no cost.
-  using BranchEnd = std::function<Value(std::optional<Value> residual)>;
+  // Computes the output of a branch, and the sum if there is one.
+  using BranchEnd = std::function<Value(std::optional<BranchSum> sum)>;
   // Adds the output of a branch, times `multiplier`, to the residual stream.
   Value add_branch(OperatorTape& tape, const std::string& branch, double multiplier,
                    const BranchEnd& end, Value residual) const;

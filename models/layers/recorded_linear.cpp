@@ -100,6 +100,7 @@ struct LinearLayer {
   ParameterId bias;
   std::int64_t width = 0;
   bool trained = true;
+  double scale = 1.0;
   std::optional<LowRankUpdate> update = std::nullopt;
   std::optional<RecordedAdapters> several = std::nullopt;
   std::optional<Fp8Base> fp8 = std::nullopt;  // of a frozen weight with updates
@@ -111,7 +112,7 @@ LinearLayer declare_layer(OperatorTape& tape, const std::string& name, Value x,
   LinearLayer layer{declare_decodable_weight(tape, name + ".weight", {width, tape.shape(x).width},
                                              options.standard_deviation, has_tensor_scale(options)),
                     declare_bias(tape, name + ".bias", {width}, options.bias), width,
-                    options.trained};
+                    options.trained, options.scale};
   if (options.updates.size() == 1) {
     layer.update = record_update(tape, name, x, options.updates.front());
   }
@@ -135,7 +136,7 @@ at::Tensor base_forward(OperatorContext& run, const LinearLayer& layer, const Li
   const at::Tensor added = run.get(values.residual);
   if (!layer.fp8) {
     return linear_forward(run.get(values.x), run.parameter(layer.weight), bias,
-                          run.options().gemm_timing, added);
+                          run.options().gemm_timing, added, layer.scale);
   }
   Fp8BaseOutput output = fp8_base_forward(run, *layer.fp8, bias, added, update);
   run.set(*values.weight_scale, std::move(output.weight_scale));
@@ -210,7 +211,7 @@ at::Tensor backward_input(OperatorContext& run, const LinearLayer& layer,
   const at::Tensor sum = run.gradient(values.x);
   if (layer.several) return layer.several->backward(run, weight, grad, sum);
   if (layer.update) return lora_backward(run, *layer.update, weight, grad, sum);
-  return linear_backward_input(grad, weight, run.options().gemm_timing, sum);
+  return linear_backward_input(grad, weight, run.options().gemm_timing, sum, layer.scale);
 }
 
 void linear_backward_of(OperatorContext& run, const LinearLayer& layer,
@@ -223,10 +224,11 @@ void linear_backward_of(OperatorContext& run, const LinearLayer& layer,
   }
   const at::Tensor grad = run.gradient(values.y);
   const Parameter& weight = run.parameter(layer.weight);
+  const double scale = layer.scale;
   run.set_gradient(values.x, backward_input(run, layer, values));
   run.when_available(values.x, [=, &run, &weight](const at::Tensor& rows) {
     run.weight_grads().run_or_defer([=, &weight, &timing = run.options().gemm_timing] {
-      linear_backward_weight(grad, rows, weight, bias, timing);
+      linear_backward_weight(grad, rows, weight, bias, timing, scale);
     });
   });
 }
@@ -267,6 +269,11 @@ Value record_product(OperatorTape& tape, const std::string& name, Value x, const
 }
 
 }  // namespace
+
+bool gemm_may_scale(const LinearOptions& options) {
+  return options.trained && !options.bias && options.updates.empty() &&
+         options.fp8 == Fp8Products::kNone;
+}
 
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual) {

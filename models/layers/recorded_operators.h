@@ -33,7 +33,13 @@ struct LinearOptions {
   // With updates, of the frozen weight alone: products with A and B read the layer's own dtype.
   Fp8Products fp8 = Fp8Products::kNone;
   Fp8Recipe recipe = Fp8Recipe::kTensor;
+  // Multiplies the product with the weight. It is 1 unless gemm_may_scale().
+  double scale = 1.0;
 };
+
+// True where the GEMM itself can multiply its product by LinearOptions::scale: it is the only
+// product of a trained weight.
+bool gemm_may_scale(const LinearOptions& options);
 
 // Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.
 // With a low-rank update it also declares NAME.lora_A [total rank, width of x], and

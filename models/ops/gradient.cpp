@@ -19,12 +19,13 @@ void write_gradient(const Parameter& parameter, const at::Tensor& value) {
 }
 
 void write_gradient_gemm(const Parameter& parameter, const at::Tensor& left,
-                         const at::Tensor& right, const GemmTiming& timing) {
+                         const at::Tensor& right, const GemmTiming& timing, double scale) {
   if (!parameter.grad.defined()) {
     return;
   }
   gemm_out(parameter.grad, left, right,
-           {.addend = parameter.accumulate ? parameter.grad : at::Tensor()}, timing);
+           {.addend = parameter.accumulate ? parameter.grad : at::Tensor(), .scale = scale},
+           timing);
 }
 
 void write_gradients(const std::vector<const Parameter*>& parameters,

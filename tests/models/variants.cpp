@@ -33,8 +33,8 @@ DecoderConfig norms_after() {
   return config;
 }
 
-DecoderConfig multiplied() {
-  DecoderConfig config = small_config();
+// Without biases the products themselves multiply (gemm_may_scale).
+DecoderConfig multiplied(DecoderConfig config) {
   config.residual_multiplier = 0.3;
   config.attention_scale = 0.2;
   config.logit_multiplier = 0.7;
@@ -250,7 +250,8 @@ std::vector<Variant> decoder_variants() {
   std::vector<Variant> all = {{"plain", small_config()},
                               {"norms before and after", both_norms()},
                               {"norms after", norms_after()},
-                              {"multipliers", multiplied()},
+                              {"multipliers", multiplied(small_config())},
+                              {"multiplied products", multiplied(without_biases())},
                               {"parallel, one norm", parallel()},
                               {"parallel, two norms", parallel_two_norms()},
                               {"norms without weights, a window", plain_layer_norm()},

@@ -15,8 +15,9 @@ namespace {
 
 constexpr int kMaxThreads = 512;
 constexpr int kWarps = kMaxThreads / 32;
-// Enough to hide the memory's latency on the multiprocessors of an H200.
-constexpr std::int64_t kThreadsOfBackward = 132 * 1536;
+// All resident on an H200: 60 registers allow a multiprocessor 1,024 threads. Each block has as
+// many rows, so that more blocks would wait for these and then leave half of the GPU idle.
+constexpr std::int64_t kThreadsOfBackward = 132 * 1024;
 
 // A thread has R runs of N elements of a part. They stay as they are in memory, in half the
 // registers of float32.

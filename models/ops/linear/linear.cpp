@@ -20,26 +20,28 @@ void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias) 
 }
 
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-                          const GemmTiming& timing, const at::Tensor& residual) {
-  if (nf4_gemm_takes(x, weight, bias, residual))
+                          const GemmTiming& timing, const at::Tensor& residual, double scale) {
+  if (scale == 1.0 && nf4_gemm_takes(x, weight, bias, residual))
     return nf4_gemm_forward_cuda(x, weight, bias, residual);
   decode_weight(weight);
-  return gemm(x, weight.value.t(),
-              {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor()}, timing);
+  return gemm(
+      x, weight.value.t(),
+      {.addend = residual, .bias = bias != nullptr ? bias->value : at::Tensor(), .scale = scale},
+      timing);
 }
 
 at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
-                                 const GemmTiming& timing, const at::Tensor& sum) {
-  if (nf4_gemm_takes(grad_output, weight, nullptr, sum))
+                                 const GemmTiming& timing, const at::Tensor& sum, double scale) {
+  if (scale == 1.0 && nf4_gemm_takes(grad_output, weight, nullptr, sum))
     return nf4_gemm_backward_cuda(grad_output, weight, sum);
   decode_weight(weight);
-  return gemm(grad_output, weight.value, {.addend = sum}, timing);
+  return gemm(grad_output, weight.value, {.addend = sum, .scale = scale}, timing);
 }
 
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
                             const Parameter& weight, const Parameter* bias,
-                            const GemmTiming& timing) {
-  write_gradient_gemm(weight, grad_output.t(), x, timing);
+                            const GemmTiming& timing, double scale) {
+  write_gradient_gemm(weight, grad_output.t(), x, timing, scale);
   if (bias != nullptr) linear_backward_bias(grad_output, *bias);
 }
 

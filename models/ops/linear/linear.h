@@ -1,8 +1,9 @@
 // Linear layer:
-//    y = x W^T + b + r;  dx = g W + s;  dW = g^T x;  db = sum over rows of g
-// x [T, K], W [N, K], b [N], r and y [T, N], s and dx [T, K] have one dtype, float32 or bfloat16.
-// Sums are float32. The gradients of W and b have that dtype or are float32. The GEMM itself writes
-// them or adds to them. Deterministic. 2 T N K operations forward, 4 backward.
+//    y = a x W^T + b + r;  dx = a g W + s;  dW = a g^T x;  db = sum over rows of g
+// a is a constant. x [T, K], W [N, K], b [N], r and y [T, N], s and dx [T, K] have one dtype.
+// It is float32 or bfloat16. Sums are float32. The gradients of W and b have that dtype or are
+// float32. The GEMM itself writes them or adds to them. Deterministic. 2 T N K operations forward,
+// 4 backward.
 //
 // A weight that is stored encoded is decoded for each product (ops/encoded_weight.h), in the
 // product itself where a kernel does (nf4_gemm_cuda.h).
@@ -14,16 +15,18 @@
 
 namespace packtrain {
 
-// x W^T + b + residual. `bias` may be null, `residual` undefined.
+// scale x W^T + b + residual. `bias` may be null, `residual` undefined.
 at::Tensor linear_forward(const at::Tensor& x, const Parameter& weight, const Parameter* bias,
-                          const GemmTiming& timing, const at::Tensor& residual = {});
-// g W + sum. `sum` (another gradient of x) may be undefined.
+                          const GemmTiming& timing, const at::Tensor& residual = {},
+                          double scale = 1.0);
+// scale g W + sum. `sum` (another gradient of x) may be undefined.
 at::Tensor linear_backward_input(const at::Tensor& grad_output, const Parameter& weight,
-                                 const GemmTiming& timing, const at::Tensor& sum = {});
+                                 const GemmTiming& timing, const at::Tensor& sum = {},
+                                 double scale = 1.0);
 // Writes dW and db. Frozen parameters cost nothing.
 void linear_backward_weight(const at::Tensor& grad_output, const at::Tensor& x,
                             const Parameter& weight, const Parameter* bias,
-                            const GemmTiming& timing);
+                            const GemmTiming& timing, double scale = 1.0);
 void linear_backward_bias(const at::Tensor& grad_output, const Parameter& bias);
 
 }  // namespace packtrain

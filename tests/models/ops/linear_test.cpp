@@ -47,6 +47,30 @@ TEST_P(Linear, AddsBiasAndResidualToTheProduct) {
   }
 }
 
+TEST_P(Linear, MultipliesTheProductsButNotWhatIsAdded) {
+  const OperatorCase& on = GetParam();
+  constexpr double kScale = 0.3;
+  for (const auto& [rows, in, out] : kShapes) {
+    const at::Tensor x = random_tensor(on, {rows, in}, "x");
+    const at::Tensor residual = random_tensor(on, {rows, out}, "residual");
+    const at::Tensor grad_output = random_tensor(on, {rows, out}, "grad_output");
+    const at::Tensor sum = random_tensor(on, {rows, in}, "sum");
+    Parameter weight = random_parameter(on, {out, in}, "weight");
+    const at::Tensor wide_weight = wide(weight.value);
+    expect_close(linear_forward(x, weight, nullptr, {}, residual, kScale),
+                 at::matmul(wide(x), wide_weight.t()) * kScale + wide(residual), on.tolerance, "y");
+    expect_close(linear_backward_input(grad_output, weight, {}, sum, kScale),
+                 at::matmul(wide(grad_output), wide_weight) * kScale + wide(sum), on.tolerance,
+                 "d x");
+    const at::Tensor want = at::matmul(wide(grad_output).t(), wide(x)) * kScale;
+    linear_backward_weight(grad_output, x, weight, nullptr, {}, kScale);
+    expect_close(weight.grad, want, on.tolerance, "d weight");
+    weight.accumulate = true;
+    linear_backward_weight(grad_output, x, weight, nullptr, {}, kScale);
+    expect_close(weight.grad, want * 2, on.tolerance, "d weight, added");
+  }
+}
+
 TEST_P(Linear, AddsAnotherGradientOfItsInput) {
   const OperatorCase& on = GetParam();
   for (const auto& [rows, in, out] : kShapes) {
