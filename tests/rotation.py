@@ -7,7 +7,8 @@
     rotation.py folders PRESET  prints the folders of tests/ whose C++ tests this run has in the preset asan or tsan.
 
 A turn has one of two halves of the slow files of tests, and one of ten parts of the cases. The halves have the labels half_0
-and half_1, by the hash of a test's name. `tests/run` sets PACKTRAIN_TURN. Without it, as in `tests/run --exhaustive` and in pytest by hand, all runs.
+and half_1, by the hash of a test's name (packtrain_pytest in cmake/PacktrainTargets.cmake). `tests/run` sets PACKTRAIN_TURN.
+Without it, as in `tests/run --exhaustive` and in pytest by hand, all runs.
 """
 
 import os

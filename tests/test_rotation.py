@@ -106,13 +106,17 @@ def test_the_program_prints_the_presets_of_a_turn_and_all_without_one():
     assert all(printed("folders", "asan", PACKTRAIN_TURN=turn) == ["models"] for turn in ("2", "12"))
 
 
-def test_every_slow_file_has_every_part_of_its_cases_at_some_turn():
-    seen = {half: set() for half in ("half_0", "half_1")}
+def test_each_half_has_every_part_of_the_cases_at_some_turn():
+    seen = {f"half_{half}": set() for half in range(rotation.NUM_HALVES)}
     for turn in ALL_TURNS:
-        others = printed("others", PACKTRAIN_TURN=str(turn))
-        for half in seen.keys() - set(others):
+        for half in seen.keys() - set(printed("others", PACKTRAIN_TURN=str(turn))):
             seen[half].add(turn % len(TURNS))
     assert all(parts == set(TURNS) for parts in seen.values())
+
+
+def test_a_slow_file_is_in_one_of_the_halves():
+    text = (HERE.parent / "cmake" / "PacktrainTargets.cmake").read_text()
+    assert f'% {rotation.NUM_HALVES}")' in text and "APPEND arg_LABELS half_${half})" in text
 
 
 def test_the_commit_decides_the_turn(tmp_path, monkeypatch):

@@ -84,8 +84,7 @@ Value LayerOperators::shared_expert(OperatorTape& tape, Value x,
   const std::int64_t inner = config_.experts.shared_intermediate_size;
   const bool bias = config_.experts.shared_bias;
   if (!config_.experts.shared_gate) {
-    std::optional<BranchSum> sum;
-    if (residual) sum = BranchSum{*residual};
+    const auto sum = residual ? std::optional(BranchSum{*residual}) : std::nullopt;
     return dense(tape, "mlp.shared", x, inner, bias, sum);
   }
   const Value output = dense(tape, "mlp.shared", x, inner, bias, std::nullopt);
@@ -127,10 +126,9 @@ Value LayerOperators::mlp(OperatorTape& tape, Value x, std::optional<BranchSum> 
   if (!config_.layer(index_).experts) {
     return dense(tape, "mlp", x, config_.intermediate_size_of(index_), config_.mlp_bias, sum);
   }
-  if (!sum) return mixture(tape, {x, x}, std::nullopt);
-  if (sum->scale == 1.0) return mixture(tape, {x, x}, sum->residual);
+  if (sum && sum->scale == 1.0) return mixture(tape, {x, x}, sum->residual);
   const Value output = mixture(tape, {x, x}, std::nullopt);
-  return add(tape, "mlp.sum", sum->residual, output, sum->scale);
+  return sum ? add(tape, "mlp.sum", sum->residual, output, sum->scale) : output;
 }
 
 bool LayerOperators::has_both() const {

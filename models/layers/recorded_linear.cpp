@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/core/error.h"
 #include "models/block/operator_context.h"
 #include "models/layers/declared_parameters.h"
 #include "models/layers/fp8_base.h"
@@ -270,13 +271,11 @@ Value record_product(OperatorTape& tape, const std::string& name, Value x, const
 
 }  // namespace
 
-bool gemm_may_scale(const LinearOptions& options) {
-  return options.trained && !options.bias && options.updates.empty() &&
-         options.fp8 == Fp8Products::kNone;
-}
-
 Value linear(OperatorTape& tape, const std::string& name, Value x, const LinearOptions& options,
              std::optional<Value> residual) {
+  if (options.scale != 1.0 && !gemm_may_scale(options)) {
+    throw Error(ErrorCategory::kInternal, name + ": other terms are not scaled with the product");
+  }
   LinearLayer layer = declare_layer(tape, name, x, options);
   if (options.fp8 != Fp8Products::kNone && options.updates.empty()) {
     const Fp8Layer fp8{layer.weight,  layer.bias,  layer.width,

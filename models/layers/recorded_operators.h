@@ -39,9 +39,13 @@ struct LinearOptions {
 
 // True where the GEMM itself can multiply its product by LinearOptions::scale: it is the only
 // product of a trained weight.
-bool gemm_may_scale(const LinearOptions& options);
+inline bool gemm_may_scale(const LinearOptions& options) {
+  return options.trained && !options.bias && options.updates.empty() &&
+         options.fp8 == Fp8Products::kNone;
+}
 
 // Declares NAME.weight [width, width of x] and NAME.bias [width]. The GEMM itself adds `residual`.
+// Throws Error(kInternal) for a scale that it cannot apply.
 // With a low-rank update it also declares NAME.lora_A [total rank, width of x], and
 // NAME.MODULE.lora_B [rows, rank] for each module (declared_parameters.h). With DoRA it also
 // declares NAME.MODULE.lora_magnitude_vector [rows], and records the value NAME.unscaled.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/core/error.h"
+#include "models/layers/recorded_operators.h"
 #include "tests/models/batches.h"
 
 namespace packtrain {
@@ -44,6 +46,13 @@ TEST(LayerOperators, ProductsOf8BitFloatsAreMultipliedInASumOfTheirOwn) {
   config.linear.products = Fp8Products::kAll;
   const std::vector<std::string> want{"attention.output.sum", "mlp.down.sum"};
   EXPECT_EQ(own_sums(config), want);
+}
+
+TEST(LayerOperators, AScaleThatAGemmCannotApplyIsRefused) {
+  ShapeTape tape({.num_rows = 16, .num_supervised_rows = 16});
+  const Value x = tape.input(8);
+  EXPECT_NO_THROW(linear(tape, "plain", x, {.width = 4, .scale = 0.5}));
+  EXPECT_THROW(linear(tape, "with_bias", x, {.width = 4, .bias = true, .scale = 0.5}), Error);
 }
 
 TEST(LayerOperators, AFactorOf1NeedsNoSum) {
