@@ -19,7 +19,7 @@ namespace {
 
 // Matrices up to this size are multiplied in batches of up to this size together. Larger ones fill
 // the device alone.
-constexpr std::int64_t kBatchElements = std::int64_t{1} << 22;
+constexpr std::int64_t kBatchElements = std::int64_t{1} << 24;
 
 std::int64_t matrices_in_batch(std::int64_t count, std::int64_t numel) {
   return std::clamp<std::int64_t>(kBatchElements / std::max<std::int64_t>(numel, 1), 1, count);

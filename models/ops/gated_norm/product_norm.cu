@@ -8,6 +8,7 @@
 #include "models/ops/cuda/alignment.h"
 #include "models/ops/cuda/vector.cuh"
 #include "models/ops/cuda/warp_sum.cuh"
+#include "models/ops/gated_norm/product_norm_inputs.cuh"
 #include "models/ops/gated_norm/product_norm_launch.h"
 
 namespace packtrain {
@@ -15,29 +16,10 @@ namespace {
 
 constexpr int kMaxThreads = 512;
 constexpr int kWarps = kMaxThreads / 32;
-// With one run a thread, 60 registers let a multiprocessor hold 1,024 threads. All blocks then run
-// together on the 132 of an H200. Blocks have equal rows: a few more would double the time.
+// With one run a thread, at most 64 registers let a multiprocessor hold 1,024 threads. All blocks
+// then run together on the 132 of an H200. Blocks have equal rows: a few more would double the
+// time.
 constexpr std::int64_t kThreadsOfBackward = 132 * 1024;
-
-// A thread has R runs of N elements of a part. They stay as they are in memory, in half the
-// registers of float32.
-template <int N, int R, typename T>
-struct Runs {
-  device::Vec<T, N> values[R];
-
-  __device__ static int column(int run) {
-    return (static_cast<int>(threadIdx.x) + static_cast<int>(blockDim.x) * run) * N;
-  }
-
-  __device__ Runs(const T* from, int width) {
-    constexpr float kZeros[N] = {};
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      values[r] =
-          column(r) < width ? device::load_vec<N>(from + column(r)) : device::pack<T>(kZeros);
-    }
-  }
-};
 
 // Sums over the threads of the block, in a fixed order. All call it.
 __device__ float2 block_sums(float2 value) {
@@ -76,7 +58,7 @@ __device__ float normalized(float u, float inverse, float w) {
 
 template <int N, int R, typename T>
 __global__ void __launch_bounds__(kMaxThreads) forward_kernel(const ProductNormArguments a) {
-  using Of = Runs<N, R, T>;
+  using Of = device::NormRuns<N, R, T>;
   const std::int64_t row = blockIdx.x / a.num_parts;
   const int begin = static_cast<int>(blockIdx.x % a.num_parts) * a.width;
   const std::int64_t place = row * a.num_parts * a.width + begin;
@@ -112,14 +94,15 @@ __global__ void __launch_bounds__(kMaxThreads) forward_kernel(const ProductNormA
 template <int N, int R, typename T>
 class PartBackward {
  public:
-  __device__ PartBackward(const ProductNormArguments& a, std::int64_t row, int begin)
+  __device__ PartBackward(const ProductNormArguments& a, std::int64_t row, int begin,
+                          const device::ProductNormInputs<N, R, T>& inputs)
       : a_(a),
         row_(row),
         begin_(begin),
         place_(row * a.num_parts * a.width + begin),
-        x_(static_cast<const T*>(a.x) + place_, a.width),
-        z_(static_cast<const T*>(a.z) + row * a.z_stride + begin, a.width),
-        g_(static_cast<const T*>(a.grad_output) + place_, a.width) {}
+        x_(inputs.x),
+        z_(inputs.z),
+        g_(inputs.g) {}
 
   // Adds to the thread's sums of the weight's gradient.
   __device__ void run(float (&sums)[R][N]) {
@@ -141,7 +124,7 @@ class PartBackward {
   }
 
  private:
-  using Of = Runs<N, R, T>;
+  using Of = device::NormRuns<N, R, T>;
 
   __device__ void unpack(int r, float (&x)[N], float (&z)[N], float (&g)[N], float (&w)[N]) const {
     device::unpack(x_.values[r], x);
@@ -203,16 +186,18 @@ class PartBackward {
 
 template <int N, int R, typename T>
 __global__ void __launch_bounds__(kMaxThreads) backward_kernel(const ProductNormArguments a) {
+  extern __shared__ uint4 slots[];
   const int begin = static_cast<int>(blockIdx.y) * a.width;
+  device::ProductNormRows<N, R, T> rows(a, begin, slots);
   float sums[R][N] = {};
   for (std::int64_t row = blockIdx.x; row < a.num_rows; row += gridDim.x) {
-    PartBackward<N, R, T>(a, row, begin).run(sums);
+    PartBackward<N, R, T>(a, row, begin, rows.take(row)).run(sums);
   }
   if (a.partials == nullptr) return;
   float* const partials = a.partials + std::int64_t{blockIdx.x} * a.num_parts * a.width + begin;
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    const int column = Runs<N, R, T>::column(r);
+    const int column = device::NormRuns<N, R, T>::column(r);
     if (column < a.width) device::store(sums[r], partials + column);
   }
 }
@@ -246,7 +231,10 @@ void launch_runs(const ProductNormArguments& a, cudaStream_t stream) {
   } else {
     const dim3 blocks(static_cast<unsigned>(product_norm_backward_blocks(a)),
                       static_cast<unsigned>(a.num_parts));
-    backward_kernel<N, R, T><<<blocks, threads, 0, stream>>>(a);
+    const auto shared = device::ProductNormRows<N, R, T>::kSharedBytesOfThread * threads;
+    PACKTRAIN_CUDA_CHECK(cudaFuncSetAttribute(backward_kernel<N, R, T>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    backward_kernel<N, R, T><<<blocks, threads, shared, stream>>>(a);
   }
 }
 

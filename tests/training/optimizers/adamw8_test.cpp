@@ -80,6 +80,8 @@ INSTANTIATE_TEST_SUITE_P(AdamW8, EachPart8,
                          ::testing::Values(ShardOptions{.numel = 8192},
                                            ShardOptions{.numel = 8192, .grad = at::kBFloat16},
                                            ShardOptions{.numel = 1001},
+                                           // A warp has two blocks, and one has a part.
+                                           ShardOptions{.numel = 4500001, .grad = at::kBFloat16},
                                            ShardOptions{.numel = 770, .offset = 1}));
 
 TEST(AdamW8, APartOfBlocksHasTheBitsOfTheWhole) {
