@@ -189,6 +189,11 @@ __global__ void __launch_bounds__(kUpdateThreads)
   }
 }
 
+// Blocks of moments that a warp has at most. With a float32 master memory is the limit, and short
+// warps spread its accesses. With less memory to move the tables' loading counts.
+template <typename Master>
+constexpr std::int64_t kMaxBlocksOfWarp = std::is_same_v<Master, float> ? 4 : 16;
+
 template <typename Gradient, typename Master>
 void launch8_of(const AdamW8Arguments& a, cudaStream_t stream) {
   const std::int64_t num_blocks = (a.end() - a.begin + kMomentBlock - 1) / kMomentBlock;
@@ -196,10 +201,9 @@ void launch8_of(const AdamW8Arguments& a, cudaStream_t stream) {
                           aligned(a.first.codes) && aligned(a.second.codes) &&
                           a.begin % kMomentBlock == 0;
   // A warp has several blocks where all multiprocessors still have work.
-  constexpr std::int64_t kMaxBlocksOfWarp = 16;
   constexpr std::int64_t kEnoughWarps = 1024 * kWarps;
   const std::int64_t of_warp =
-      std::clamp<std::int64_t>(num_blocks / kEnoughWarps, 1, kMaxBlocksOfWarp);
+      std::clamp<std::int64_t>(num_blocks / kEnoughWarps, 1, kMaxBlocksOfWarp<Master>);
   const std::int64_t of_threads = of_warp * kWarps;
   const auto grid = static_cast<unsigned>((num_blocks + of_threads - 1) / of_threads);
   adamw8_kernel<Gradient, Master><<<grid, kUpdateThreads, 0, stream>>>(a, is_aligned);

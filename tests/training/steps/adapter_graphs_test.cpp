@@ -97,7 +97,8 @@ class AdapterGraphs : public ::testing::Test {
     model_.compute().run([&](StreamHandle) { trained.losses = sum_by_adapter({&batch, 1}, 2); });
     model_.compute().synchronize();
     trained.losses = trained.losses.cpu();
-    trained.gradient = model_.gradient().to(at::kFloat).clone();
+    // On the host: a copy by another stream would race with the next step.
+    trained.gradient = model_.gradient().to(at::kCPU, at::kFloat, false, /*copy=*/true);
     return trained;
   }
 

@@ -79,7 +79,8 @@ class StepGraphsTest : public ::testing::Test {
 
   Outcome outcome(const at::Tensor& loss) {
     model_.compute().synchronize();
-    return {loss.item<double>(), model_.gradient().to(at::kFloat).clone()};
+    // On the host: a copy by another stream would race with the next step.
+    return {loss.item<double>(), model_.gradient().to(at::kCPU, at::kFloat, false, /*copy=*/true)};
   }
 
   Outcome train_plainly(const PackedBatch& batch) {
