@@ -12,17 +12,18 @@ TapeValues::TapeValues(const ShapeTape& tape, const RecomputePolicy& policy)
   const std::vector<Operator>& operators = tape.operators();
   for (std::size_t step = 0; step < operators.size(); ++step) {
     for (const Value output : operators[step].outputs) use_of(output).maker = step;
-    for (const Value needed : operators[step].needs) {
-      use_of(needed).first_reader = std::min(use_of(needed).first_reader, step);
+    for (const Value needed : operators[step].needs) ++use_of(needed).num_readers;
+    for (const Value input : operators[step].inputs) use_of(input).forward_readers.push_back(step);
+    if (const auto& residual = operators[step].residual) {
+      use_of(*residual).forward_readers.push_back(step);
     }
-    if (!peaks_.empty() && !stream_) stream_ = operators[step].residual;
     if (operators[step].memory) peaks_.push_back(step);
   }
 }
 
 bool TapeValues::is_saved(Value value) const {
   const ValueKind kind = tape_.kind(value);
-  return kind == ValueKind::kInput || (is_read(value) && policy_.keeps(kind));
+  return kind == ValueKind::kInput || (use(value).num_readers > 0 && policy_.keeps(kind));
 }
 
 std::int64_t TapeValues::saved_bytes() const {
@@ -33,68 +34,83 @@ std::int64_t TapeValues::saved_bytes() const {
   return total;
 }
 
-void TapeValues::recompute(Value value, std::vector<bool>& made) const {
-  const std::size_t maker = use(value).maker;
-  if (maker == kNone || made[static_cast<std::size_t>(value.id)] || is_saved(value)) return;
-  const Operator& step = tape_.operators()[maker];
-  for (const Value output : step.outputs) made[static_cast<std::size_t>(output.id)] = true;
-  for (const Value input : step.inputs) recompute(input, made);
-  if (step.residual) recompute(*step.residual, made);
-}
+// The backward of a layer without tensors. The rules are those of ExecutingTape.
+class TapeValues::Backward {
+ public:
+  explicit Backward(const TapeValues& values)
+      : values_(values), uses_(values.uses_), exists_(uses_.size()) {
+    for (int id = 0; id < num_values(); ++id) exists_[at({id})] = values_.is_saved({id});
+  }
 
-std::vector<bool> TapeValues::recomputed_by(std::size_t step) const {
-  std::vector<bool> made(uses_.size(), false);
-  // A policy that keeps projections recomputes single values, which operators count themselves.
-  if (policy_.keeps(ValueKind::kProjection)) return made;
-  const std::vector<Operator>& operators = tape_.operators();
-  for (std::size_t later = step; later < operators.size(); ++later) {
-    for (const Value needed : operators[later].needs) recompute(needed, made);
-  }
-  // The plan counts what was recorded before as recomputed too. Where branches are parallel, the
-  // backward of the second one does not need the first.
-  std::size_t begin = operators.size();
-  for (std::size_t id = 0; id < made.size(); ++id) {
-    const std::size_t maker = uses_[id].maker;
-    if (made[id] && maker > peaks_.front()) begin = std::min(begin, maker);
-  }
-  for (std::size_t id = 0; id < made.size(); ++id) {
-    const std::size_t maker = uses_[id].maker;
-    if (maker != kNone && maker < begin) made[id] = true;
-  }
-  return made;
-}
-
-bool TapeValues::is_made_early(Value value, std::size_t step) const {
-  if (policy_.keeps(ValueKind::kProjection)) return false;
-  std::vector<bool> made(uses_.size(), false);
-  for (std::size_t later = step + 1; later < tape_.operators().size(); ++later) {
-    for (const Value needed : tape_.operators()[later].needs) {
-      if (needed != value) recompute(needed, made);
+  // Runs to where operator `step` has what it reads. Returns the bytes of all values then.
+  std::int64_t run_to(std::size_t step) {
+    for (current_ = operators().size() - 1;; --current_) {
+      for (const Value needed : operators()[current_].needs) {
+        if (!maker_recomputes(needed)) make(needed);
+      }
+      if (current_ == step) return bytes();
+      for (const Value needed : operators()[current_].needs) --uses_[at(needed)].num_readers;
+      for (int id = 0; id < num_values(); ++id) {
+        if (is_unread({id})) exists_[at({id})] = false;
+      }
     }
   }
-  return made[static_cast<std::size_t>(value.id)];
-}
 
-bool TapeValues::is_freed(Value value, std::size_t step) const {
-  if (!is_read(value) || use(value).first_reader <= step) return false;
-  if (value == stream_) return false;
-  if (is_first_branch(step)) return true;
-  // The plan counts all values of the last branch until its backward ends, except an operator's
-  // own outputs.
-  return use(value).maker == step && !is_made_early(value, step);
-}
+ private:
+  static std::size_t at(Value value) { return static_cast<std::size_t>(value.id); }
+  int num_values() const { return static_cast<int>(uses_.size()); }
+  const std::vector<Operator>& operators() const { return values_.tape_.operators(); }
+
+  // A maker that recomputes its output does so in the memory of a gradient.
+  bool maker_recomputes(Value value) const {
+    const std::size_t maker = uses_[at(value)].maker;
+    return maker != kNone && operators()[maker].recomputes_output;
+  }
+
+  void make(Value value) {
+    // A policy that keeps projections recomputes single values, which operators count themselves.
+    if (exists_[at(value)] || values_.policy_.keeps(ValueKind::kProjection)) return;
+    const Operator& step = operators()[uses_[at(value)].maker];
+    for (const Value input : step.inputs) make(input);
+    if (step.residual) make(*step.residual);
+    for (const Value output : step.outputs) exists_[at(output)] = true;
+    for (const Value output : step.outputs) {
+      if (output != value) free_if_unread(output);
+    }
+    for (const Value input : step.inputs) free_if_unread(input);
+    if (step.residual) free_if_unread(*step.residual);
+  }
+
+  // Only the forward of others reads it.
+  bool is_unread(Value value) const {
+    return exists_[at(value)] && uses_[at(value)].num_readers <= 0 &&
+           values_.tape_.kind(value) != ValueKind::kInput;
+  }
+
+  void free_if_unread(Value value) {
+    if (!is_unread(value)) return;
+    const auto waits = [&](std::size_t reader) {
+      return reader < current_ && !exists_[at(operators()[reader].outputs.front())];
+    };
+    if (std::ranges::none_of(uses_[at(value)].forward_readers, waits)) exists_[at(value)] = false;
+  }
+
+  std::int64_t bytes() const {
+    std::int64_t total = 0;
+    for (int id = 0; id < num_values(); ++id) {
+      if (exists_[at({id})]) total += values_.tape_.shape({id}).bytes();
+    }
+    return total;
+  }
+
+  const TapeValues& values_;
+  std::vector<Use> uses_;
+  std::vector<bool> exists_;  // by value
+  std::size_t current_ = 0;   // the operator whose backward runs
+};
 
 std::int64_t TapeValues::bytes_in_backward_of(std::size_t step) const {
-  const std::vector<bool> recomputed = recomputed_by(step);
-  std::int64_t total = 0;
-  for (int id = 0; id < static_cast<int>(uses_.size()); ++id) {
-    const Value value{id};
-    const bool stays = value == stream_ && !policy_.keeps(ValueKind::kProjection);
-    const bool is_recomputed = is_read(value) && recomputed[static_cast<std::size_t>(id)];
-    const bool is_made = is_saved(value) || is_recomputed || stays;
-    if (is_made && !is_freed(value, step)) total += tape_.shape(value).bytes();
-  }
-  return total;
+  return Backward(*this).run_to(step);
 }
 
 }  // namespace packtrain

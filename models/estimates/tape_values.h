@@ -1,10 +1,9 @@
-// Which values of a layer exist at a point of the step, by the operators on its shape tape.
-// Backward runs them in reverse order. It frees a value after the last operator that reads it.
+// Which values of a layer exist at a point of the step, by the operators on its shape tape, as an
+// ExecutingTape makes and frees them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "models/block/shape_tape.h"
@@ -27,29 +26,22 @@ class TapeValues {
   const std::vector<std::size_t>& peaks() const { return peaks_; }
 
  private:
+  class Backward;
+
   static constexpr std::size_t kNone = ~std::size_t{0};
 
   struct Use {
-    std::size_t maker = kNone;         // kNone: the input
-    std::size_t first_reader = kNone;  // whose backward is the last to read it; kNone: none does
+    std::size_t maker = kNone;  // operator; kNone: the input
+    int num_readers = 0;        // backwards that read it
+    std::vector<std::size_t> forward_readers = {};
   };
 
   const Use& use(Value value) const { return uses_.at(static_cast<std::size_t>(value.id)); }
-  bool is_read(Value value) const { return use(value).first_reader != kNone; }
-  bool is_first_branch(std::size_t step) const { return step == peaks_.front(); }
-  // By value: whether the backward of operator `step` and of those after it recomputes it.
-  std::vector<bool> recomputed_by(std::size_t step) const;
-  void recompute(Value value, std::vector<bool>& made) const;
-  // True if a backward after that of `step` recomputes the value for another one that it reads.
-  // Otherwise an operator may recompute its output in the memory of its gradient.
-  bool is_made_early(Value value, std::size_t step) const;
-  bool is_freed(Value value, std::size_t step) const;
 
   const ShapeTape& tape_;
   RecomputePolicy policy_;
   std::vector<Use> uses_;  // by value
   std::vector<std::size_t> peaks_;
-  std::optional<Value> stream_;  // what the first branch adds its output to
 };
 
 }  // namespace packtrain
