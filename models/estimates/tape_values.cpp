@@ -51,7 +51,7 @@ class TapeValues::Backward {
       if (current_ == step) return bytes();
       for (const Value needed : operators()[current_].needs) --uses_[at(needed)].num_readers;
       for (int id = 0; id < num_values(); ++id) {
-        if (is_unread({id})) exists_[at({id})] = false;
+        if (is_unread({id}) && !counts_with_maker({id})) exists_[at({id})] = false;
       }
     }
   }
@@ -65,6 +65,14 @@ class TapeValues::Backward {
   bool maker_recomputes(Value value) const {
     const std::size_t maker = uses_[at(value)].maker;
     return maker != kNone && operators()[maker].recomputes_output;
+  }
+
+  // An output that was made for another operator, such as the MLP's activation for the norm after
+  // the MLP. Memory peaks when that operator has the output's gradient as well. The plan has this
+  // peak at the maker.
+  bool counts_with_maker(Value value) const {
+    return maker_recomputes(value) && uses_[at(value)].maker < current_ &&
+           !values_.policy_.keeps(ValueKind::kProjection);
   }
 
   void make(Value value) {
