@@ -88,7 +88,9 @@ struct Trained {
 class AdapterGraphs : public ::testing::Test {
  protected:
   AdapterGraphs() {
-    for (const ShardView& shard : model_.parameters().shards()) shard.weight.normal_(0, 0.2);
+    model_.compute().run([&](StreamHandle) {
+      for (const ShardView& shard : model_.parameters().shards()) shard.weight.normal_(0, 0.2);
+    });
     model_.parameters().weights_changed();
   }
 

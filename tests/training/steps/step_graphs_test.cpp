@@ -55,7 +55,9 @@ struct Outcome {
 class StepGraphsTest : public ::testing::Test {
  protected:
   StepGraphsTest() {
-    for (const ShardView& shard : model_.parameters().shards()) shard.weight.normal_(0, 0.2);
+    model_.compute().run([&](StreamHandle) {
+      for (const ShardView& shard : model_.parameters().shards()) shard.weight.normal_(0, 0.2);
+    });
     model_.parameters().weights_changed();
   }
 
