@@ -29,7 +29,9 @@ class PeakFinder {
              const MicroBatchShape& size)
       : config_(config), policies_(policies), size_(size), tapes_(config, size) {
     for (const ShapeTape& tape : tapes_.all()) {
-      values_.push_back({TapeValues(tape, policies.rest), TapeValues(tape, policies.first)});
+      const bool has_copies = config.altup.exists();
+      values_.push_back({TapeValues(tape, policies.rest, has_copies),
+                         TapeValues(tape, policies.first, has_copies)});
     }
     find_largest_buffers();
   }

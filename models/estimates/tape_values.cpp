@@ -4,8 +4,8 @@
 
 namespace packtrain {
 
-TapeValues::TapeValues(const ShapeTape& tape, const RecomputePolicy& policy)
-    : tape_(tape), policy_(policy), uses_(tape.num_values()) {
+TapeValues::TapeValues(const ShapeTape& tape, const RecomputePolicy& policy, bool has_copies)
+    : tape_(tape), policy_(policy), has_copies_(has_copies), uses_(tape.num_values()) {
   const auto use_of = [&](Value value) -> Use& {
     return uses_.at(static_cast<std::size_t>(value.id));
   };
@@ -44,6 +44,7 @@ class TapeValues::Backward {
 
   // Runs to where operator `step` has what it reads. Returns the bytes of all values then.
   std::int64_t run_to(std::size_t step) {
+    const bool keeps = values_.has_copies_ && step != values_.peaks_.front();
     for (current_ = operators().size() - 1;; --current_) {
       for (const Value needed : operators()[current_].needs) {
         if (!maker_recomputes(needed)) make(needed);
@@ -51,6 +52,8 @@ class TapeValues::Backward {
       if (current_ == step) return bytes();
       for (const Value needed : operators()[current_].needs) --uses_[at(needed)].num_readers;
       for (int id = 0; id < num_values(); ++id) {
+        const bool was_read = values_.uses_[at({id})].num_readers > 0;
+        if (keeps && was_read && uses_[at({id})].maker != step) continue;
         if (is_unread({id}) && !counts_with_maker({id})) exists_[at({id})] = false;
       }
     }

@@ -12,8 +12,10 @@ namespace packtrain {
 
 class TapeValues {
  public:
-  // The tape must outlive this.
-  TapeValues(const ShapeTape& tape, const RecomputePolicy& policy);
+  // The tape must outlive this. `has_copies`: of the hidden state (DecoderConfig::altup). Their
+  // gradients take the place of the values that the operators after the MLP have read, which are
+  // counted instead.
+  TapeValues(const ShapeTape& tape, const RecomputePolicy& policy, bool has_copies = false);
 
   // From forward to backward.
   bool is_saved(Value value) const;
@@ -40,6 +42,7 @@ class TapeValues {
 
   const ShapeTape& tape_;
   RecomputePolicy policy_;
+  bool has_copies_;
   std::vector<Use> uses_;  // by value
   std::vector<std::size_t> peaks_;
 };
