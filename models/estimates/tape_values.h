@@ -1,5 +1,5 @@
-// Which values of a layer exist at a point of the step, by the operators on its shape tape, as an
-// ExecutingTape makes and frees them.
+// Which values of a layer exist at a point of the step, by the operators on its shape tape. An
+// ExecutingTape makes and frees values by the same rules.
 #pragma once
 
 #include <cstddef>
