@@ -50,8 +50,9 @@ void OwnedState::allocate_state(Device& device) {
   }
   for (std::size_t s = 0; s < state_layout_.specs().size(); ++s) {
     const OptimizerStateSpec& spec = state_layout_.specs()[s];
-    flat_.optimizer.push_back(
-        {spec.name, make_state(device, state_layout_.num_values(s), spec.dtype)});
+    const at::Tensor state = make_state(device, state_layout_.num_values(s), spec.dtype);
+    if (spec.first_byte != 0) state.view(at::kByte).fill_(spec.first_byte);
+    flat_.optimizer.push_back({spec.name, state});
   }
 }
 

@@ -29,6 +29,14 @@ def test_a_resumed_run_is_bit_equal(lab, int8):
     assert losses(lab.run("int8-resumed", INT8, ranks=2)) == losses(int8)[14:]
 
 
+def test_a_resumed_run_with_a_part_of_a_block_is_bit_equal(lab):
+    # 64 x 161 elements are 40 blocks and a quarter.
+    part = ["model.config.intermediate_size=161", INT8, *SAVES]
+    whole = lab.run("int8-part", *part, ranks=2)
+    take_checkpoint(whole, 7, lab.folder / "runs" / "int8-part-resumed")
+    assert losses(lab.run("int8-part-resumed", *part, ranks=2)) == losses(whole)[7:]
+
+
 @pytest.mark.parametrize("ranks", [1, 3, 4])
 def test_other_numbers_of_ranks_read_the_same_state(lab, int8, ranks):
     name = f"int8-on-{ranks}"

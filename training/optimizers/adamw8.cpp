@@ -78,13 +78,14 @@ class AdamW8 final : public Optimizer {
 }  // namespace
 
 std::vector<OptimizerStateSpec> adamw8_state() {
-  const auto codes = [](const char* name) {
-    return OptimizerStateSpec{.name = name, .dtype = at::kByte};
+  const auto codes = [](const char* name, bool has_sign) {
+    const auto zero = static_cast<std::uint8_t>(zero_code(has_sign));
+    return OptimizerStateSpec{.name = name, .dtype = at::kByte, .first_byte = zero};
   };
   const auto largest = [](const char* name) {
     return OptimizerStateSpec{.name = name, .granularity = StateGranularity::kBlock};
   };
-  return {codes(kExpAvgCodes), largest(kExpAvgLargest), codes(kExpAvgSqCodes),
+  return {codes(kExpAvgCodes, true), largest(kExpAvgLargest), codes(kExpAvgSqCodes, false),
           largest(kExpAvgSqLargest)};
 }
 
