@@ -19,16 +19,19 @@ namespace {
 struct Checkpoint {
   std::string folder;
   std::int64_t step = 0;
-  std::optional<double> loss;  // on the validation data
+  std::optional<double> loss;  // on the validation set of the newest checkpoint that has a loss
 };
 
 // The usable checkpoints of a run, newest first.
 std::vector<Checkpoint> usable_checkpoints(const std::string& run) {
   std::vector<Checkpoint> found;
+  std::optional<std::string> set;
   for (const StoredFolder& stored : list_folders(checkpoints_folder(run))) {
     if (find_fault(stored)) continue;
     const TrainingState state = read_checkpoint_state(stored.path);
-    found.push_back({stored.path, state.step, state.validation_loss});
+    if (state.validation_loss && !set) set = state.validation_set;
+    const bool is_of_set = set == state.validation_set;
+    found.push_back({stored.path, state.step, is_of_set ? state.validation_loss : std::nullopt});
   }
   return found;
 }

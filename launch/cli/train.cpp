@@ -20,13 +20,15 @@ namespace packtrain {
 
 namespace {
 
-// The checkpoint of the lowest validation loss, the newest of equals. Nothing where none has one.
+// The checkpoint of the lowest validation loss of the newest loss's set, the newest of equals.
+// Nothing where none has one.
 std::optional<TrainingState> best_checkpoint(const std::string& run) {
   std::optional<TrainingState> best;
   for (const StoredFolder& folder : list_folders(checkpoints_folder(run))) {
     if (folder.name.kind != FolderKind::kFinal || find_fault(folder)) continue;
     TrainingState state = read_checkpoint_state(folder.path);
     if (!state.validation_loss) continue;
+    if (best && state.validation_set != best->validation_set) continue;
     if (!best || *state.validation_loss < *best->validation_loss) best = std::move(state);
   }
   return best;

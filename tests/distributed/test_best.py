@@ -77,3 +77,16 @@ def test_an_evaluation_that_is_no_better_saves_nothing(lab):
     best_so_far = [step for step in found if sorted(list(found.values())[:list(found).index(step) + 1])
                    .index(found[step]) < 2]
     assert saved(run) == set(best_so_far)
+
+
+def test_the_best_are_of_the_set_that_decides_now(lab):
+    sets = {"learned": str(lab.train_store), "other": str(lab.validation_store)}
+    common = [f"data.validation={json.dumps(sets)}", "run.evaluate_steps=2", "checkpoint.save_steps=2",
+              "checkpoint.keep=1", "checkpoint.keep_best=1", "schedule.name=constant"]
+    lab.run("best-of-set", *common, "run.max_steps=10", "checkpoint.best_by=learned")
+    run = lab.run("best-of-set", *common, "run.max_steps=20", "checkpoint.best_by=other")
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    found = {line["step"]: line["validation_sets"]["other"]["loss"] for line in lines
+             if "validation_sets" in line and line["step"] > 10}
+    assert saved(run) == {min(found, key=found.get), 20}
+    assert min(found, key=found.get) < 20, "the test wants a best one before the end"

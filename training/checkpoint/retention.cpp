@@ -80,12 +80,16 @@ void remove_checkpoint(const std::string& root, const StoredFolder& folder) {
   }
 }
 
-// The steps with the lowest validation losses. Newer steps win ties.
+// The steps with the lowest validation losses. Newer steps win ties. Losses of another validation
+// set than the newest one's cannot be compared.
 std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count) {
   std::vector<std::pair<double, std::int64_t>> losses;
+  std::optional<std::string> set;
   for (const StoredFolder& folder : usable) {
-    const auto loss = read_checkpoint_manifest(folder.path).state.validation_loss;
-    if (loss) losses.emplace_back(*loss, -folder.name.step);
+    const TrainingState state = read_checkpoint_manifest(folder.path).state;
+    if (!state.validation_loss) continue;
+    if (!set) set = state.validation_set;
+    if (state.validation_set == *set) losses.emplace_back(*state.validation_loss, -state.step);
   }
   std::ranges::sort(losses);
   std::set<std::int64_t> steps;
