@@ -224,6 +224,12 @@ PlanSettings plan_settings(const Config& config, const PlanOptions& options,
       {"batch.global_batch_size", number_or_null(options.global_batch_size)},
       {"batch.global_batch_tokens", number_or_null(options.global_batch_tokens)},
   };
+  for (const NamedAdapter& adapter : config.adapters) {
+    for (const auto& [key, value] : adapter.settings) {
+      if (!key.starts_with("global_batch_")) continue;
+      settings.emplace_back(fmt::format("adapters.{}.{}", adapter.name, key), value);
+    }
+  }
   if (traits_of(config.batch.strategy).has_packs) {
     settings.emplace_back("batch.packing_window", std::to_string(config.batch.packing_window));
     settings.emplace_back("batch.max_tokens_per_micro_batch",

@@ -234,6 +234,16 @@ TEST(PlanSettings, DifferWhereStepsWouldHaveOtherExamples) {
   EXPECT_NE(refusal(saved, plan_settings(config, plan_options(config, {}, 2, 1024), "beef")), "");
 }
 
+TEST(PlanSettings, HaveTheSizeOfAStepOfEachAdapter) {
+  Config config;
+  config.adapters = {{"fr", {{"rank", "8"}, {"global_batch_size", "4"}}}};
+  Config other = config;
+  other.adapters[0].settings[1].second = "8";
+  const std::string text = refusal(settings_of(config), settings_of(other));
+  EXPECT_NE(text.find("adapters.fr.global_batch_size: 4, this run has 8"), std::string::npos)
+      << text;
+}
+
 TEST(PlanSettings, DetectOtherTokensWhereBothStoresHaveADigest) {
   const Config config;
   const PlanOptions options = plan_options(config, DecoderConfig{}, 2, 1024);
