@@ -14,8 +14,11 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::int64_t kIgnored = -100;
-// A list of 0 and 1 for the loss: ours, TRL's, and that of transformers' chat templates.
-constexpr std::array kMasks{"loss_mask", "completion_mask", "assistant_masks"};
+// A list of 0 and 1 for the loss: ours, TRL's, those of rollouts, and that of transformers' chat
+// templates.
+constexpr std::array kMasks{"loss_mask", "completion_mask", "response_mask", "assistant_mask",
+                            "assistant_masks"};
+constexpr std::array kOtherMasks{"attention_mask", "special_tokens_mask"};
 constexpr const char* kAttention = "attention_mask";
 constexpr const char* kPositions = "position_ids";
 constexpr const char* kLengths = "seq_lengths";  // of the examples that TRL packs into a line
@@ -112,7 +115,22 @@ void PretokenizedExample::read_ids(const Array& ids) {
 }
 
 // A token counts where all masks have 1, as in TRL.
+// A mask under another name would be ignored, and the prompt learned.
+void PretokenizedExample::check_mask_names(const dom::object& object) const {
+  const auto is_one_of = [](const auto& names, std::string_view key) {
+    return std::ranges::any_of(names, [&](std::string_view name) { return name == key; });
+  };
+  for (const dom::key_value_pair field : object) {
+    const bool is_mask = field.key.ends_with("mask") || field.key.ends_with("masks");
+    if (!is_mask || is_one_of(kMasks, field.key) || is_one_of(kOtherMasks, field.key)) continue;
+    if (is_one_of(names_, field.key)) continue;
+    fail(fmt::format("has the key '{}', which is not read (name it loss_mask, or leave it out)",
+                     field.key));
+  }
+}
+
 void PretokenizedExample::read_masks(const dom::object& object) {
+  check_mask_names(object);
   has_labels_ = false;
   loss_mask_.assign(input_ids_.size(), 1);
   for (const char* name : kMasks) {

@@ -43,6 +43,7 @@ class PretokenizedExample {
   using Array = simdjson::dom::array;
 
   void read_ids(const Array& ids);
+  void check_mask_names(const simdjson::dom::object& object) const;
   void read_masks(const simdjson::dom::object& object);
   void read_labels(const Array& labels);
   void check_weight(const simdjson::dom::object& object) const;

@@ -60,13 +60,16 @@ TEST(Pretokenized, ATokenCountsWhereEveryMaskHasOne) {
               "\n"
               R"({"input_ids":[1,2,3], "completion_mask":[0,1,1], "assistant_masks":[1,0,1]})"
               "\n"
-              R"({"input_ids":[1,2,3], "labels":[-100,2,-100], "loss_mask":[0,1,0]})");
+              R"({"input_ids":[1,2,3], "labels":[-100,2,-100], "loss_mask":[0,1,0]})"
+              "\n"
+              R"({"input_ids":[1,2,3], "response_mask":[0,0,1], "assistant_mask":[0,1,1]})");
   prepare_pretokenized({folder / "a.jsonl"}, 10, folder / "store", false);
   const auto store = TokenStore::open(folder / "store");
   EXPECT_EQ(copy(store->loss_mask(0)), (Mask{0, 1, 1}));
   EXPECT_EQ(copy(store->loss_mask(1)), (Mask{0, 1, 0}));
   EXPECT_EQ(copy(store->loss_mask(2)), (Mask{0, 0, 1}));
   EXPECT_EQ(copy(store->loss_mask(3)), (Mask{0, 1, 0}));
+  EXPECT_EQ(copy(store->loss_mask(4)), (Mask{0, 0, 1}));
 }
 
 TEST(Pretokenized, PaddingIsLeftOutWithItsValues) {
@@ -142,6 +145,8 @@ const WrongLine kWrongLines[] = {
     {"mask_of_two", R"({"input_ids":[1,2],"completion_mask":[0,2]})",
      "completion_mask[1] is 2, wanted 0 or 1"},
     {"long_mask", R"({"input_ids":[1],"assistant_masks":[0,1]})", "has 2 entries, wanted 1"},
+    {"unknown_mask", R"({"input_ids":[1,2],"prompt_mask":[1,0]})",
+     "has the key 'prompt_mask', which is not read"},
     {"padding_inside", R"({"input_ids":[1,2,3],"attention_mask":[1,0,1]})",
      "attention_mask[1] is 0 between tokens"},
     {"only_padding", R"({"input_ids":[1,2],"attention_mask":[0,0]})", "is 0 everywhere"},
