@@ -13,6 +13,7 @@ from packtrain_tools.chat import tracked
 from packtrain_tools.chat.conversations import REASONING
 from packtrain_tools.chat.environment import GENERATED, make_environment
 from packtrain_tools.chat.tracked import Span
+from packtrain_tools.chat.values import kind
 from packtrain_tools.errors import CONFIG, ToolError
 
 DEFAULT_DATE = "2024-07-26"
@@ -123,11 +124,32 @@ def load_chat_template(folder: str, file: str | None, settings: dict, options: d
             sources = _additional(folder) | sources
         return ChatTemplate(sources, variables, path, date)
     place = os.path.join(folder, "tokenizer_config.json")
-    source = settings.get("chat_template")
-    if isinstance(source, list):
-        return ChatTemplate({entry["name"]: entry["template"] for entry in source}, variables,
-                            place, date)
-    return ChatTemplate({"default": source}, variables, place, date) if source else None
+    sources = _told_sources(settings.get("chat_template"), place)
+    return ChatTemplate(sources, variables, place, date) if sources else None
+
+
+def _told_sources(told: object, place: str) -> dict[str, str]:
+    """Templates by name. `told`: one text, or transformers' list of {"name", "template"}. Raises ToolError."""
+    if not told:
+        return {}
+    if isinstance(told, str):
+        return {"default": told}
+    if not isinstance(told, list):
+        raise _odd_template(place, f"is {kind(told)}")
+    sources: dict[str, str] = {}
+    for entry in told:
+        named = entry if isinstance(entry, dict) else {}
+        name, source = named.get("name"), named.get("template")
+        if not isinstance(name, str) or not isinstance(source, str):
+            raise _odd_template(place, f"holds {kind(entry)}")
+        sources[name] = source
+    return sources
+
+
+def _odd_template(place: str, what: str) -> ToolError:
+    return ToolError(f"{place}: 'chat_template' {what}, wanted text or a list of "
+                     '{"name": TEXT, "template": TEXT}',
+                     "Correct it, or give a template with --chat-template FILE.", CONFIG)
 
 
 def named_tokens(settings: dict) -> dict[str, str]:
@@ -150,7 +172,7 @@ def _additional(folder: str) -> dict[str, str]:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:  # a byte order mark is no text of the template
             return stream.read()
     except UnicodeDecodeError as error:
         raise ToolError(f"{path}: is not UTF-8: {error.reason}", exit_code=CONFIG) from None
