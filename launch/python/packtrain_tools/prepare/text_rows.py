@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import tokenizers
 
 from packtrain_tools.chat.turn_ends import either
 from packtrain_tools.errors import CONFIG, ToolError
@@ -22,12 +23,12 @@ class TextRows:
         tokenizer = loaded.tokenizer
         self._suffix = [] if end_token is None else [_id_of(loaded, end_token, folder)]
         bos = loaded.named.get("bos_token")
-        self._prefix = [] if bos is None else [_id_of(loaded, bos, folder)]
-        # A beginning-of-text token is used only where the tokenizer itself adds one.
-        if tokenizer.encode("").ids[:1] != self._prefix:
-            self._prefix = []
-        self._bos = bos if self._prefix else None
-        self._ends = tuple(control - {bos}) + ((end_token,) if end_token else ())
+        if bos is not None:
+            _id_of(loaded, bos, folder)
+        self._prefix = _ids_before_texts(tokenizer)
+        names = [tokenizer.id_to_token(token) for token in self._prefix]
+        self._begin = "".join(names)
+        self._ends = tuple(control - {bos, *names}) + ((end_token,) if end_token else ())
         self._names = either(list(control))
         self._control = {tokenizer.token_to_id(token) for token in control} - {None}
 
@@ -58,15 +59,15 @@ class TextRows:
              counts: Counter) -> tuple[list[int], np.ndarray]:
         prefix, suffix = self._prefix, self._suffix
         has_prompt = text.prompt is not None
-        if prefix and self._bos is not None and not self._plain \
-                and (text.prompt or text.text).startswith(self._bos):
+        if prefix and not self._plain and (text.prompt or text.text).startswith(self._begin):
             prefix = []
             counts["begun_already"] += 1
         ended = not self._plain and text.text.rstrip().endswith(self._ends) if self._ends else False
         if ended and suffix:
             suffix = []
             counts["ended_already"] += 1
-        self._check_names(text, prompt, learned, bool(self._prefix) and not prefix, ended, counts)
+        begun = 0 if prefix else sum(token in self._control for token in self._prefix)
+        self._check_names(text, prompt, learned, begun, ended, counts)
         ids = prefix + prompt + learned + suffix
         mask = np.full(len(ids), mask_byte(text.weight), np.uint8)
         if has_prompt:
@@ -82,8 +83,9 @@ class TextRows:
         writes."""
         return next((i for i, token in enumerate(reversed(learned)) if token in self._control), 0)
 
-    def _check_names(self, text: Text, prompt: list[int], learned: list[int], begun: bool,
+    def _check_names(self, text: Text, prompt: list[int], learned: list[int], begun: int,
                      ended: bool, counts: Counter):
+        """`begun`: number of control tokens that begin the text, as the tokenizer's own would."""
         if self._plain:
             said = f"{text.prompt or ''}\0{text.text}"
             counts["special_tokens_in_data"] += sum(1 for _ in self._names.finditer(said))
@@ -99,6 +101,14 @@ class TextRows:
         if self._special_in_data == "refuse":
             raise ValueError("holds names of special tokens (--special-tokens-in-data plain makes "
                              "them plain text)")
+
+
+def _ids_before_texts(tokenizer: tokenizers.Tokenizer) -> list[int]:
+    """The tokens that the tokenizer itself puts before each text: one, several ([gMASK]<sop>) or none."""
+    bare = tokenizer.encode("a", add_special_tokens=False).ids
+    whole = tokenizer.encode("a").ids
+    at = next((i for i in range(len(whole)) if whole[i:i + len(bare)] == bare), 0)
+    return whole[:at]
 
 
 def _id_of(loaded: LoadedTokenizer, token: str, folder: str) -> int:
