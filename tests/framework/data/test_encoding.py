@@ -166,6 +166,15 @@ def test_legacy_added_tokens_have_their_ids(tmp_path):
     assert load_tokenizer(str(folder)).tokenizer.encode("<|x|>", add_special_tokens=False).ids == [size]
 
 
+def test_dropout_of_merges_is_turned_off(tmp_path):
+    folder = text_folder(tmp_path, "byte_level")
+    wanted = load_tokenizer(str(folder)).tokenizer.encode("the heron").ids
+    description = json.loads((folder / "tokenizer.json").read_text())
+    description["model"]["dropout"] = 0.9
+    (folder / "tokenizer.json").write_text(json.dumps(description))
+    assert load_tokenizer(str(folder)).tokenizer.encode("the heron").ids == wanted
+
+
 # ---- names of special tokens in the data
 
 @pytest.fixture(params=[kind for kind in KINDS if kind != "metaspace_legacy"])

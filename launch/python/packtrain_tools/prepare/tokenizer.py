@@ -66,6 +66,8 @@ def load_tokenizer(folder: str) -> LoadedTokenizer:
         raise ToolError(f"{path}: is no tokenizer: {error}", exit_code=CONFIG) from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    if getattr(tokenizer.model, "dropout", None) is not None:  # each run makes the same tokens
+        tokenizer.model.dropout = None
     settings = read_settings(folder, "tokenizer_config.json")
     told = _told_settings(folder, settings)
     _add_tokens(folder, tokenizer, told, settings)
