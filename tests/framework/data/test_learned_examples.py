@@ -119,6 +119,15 @@ def test_long_conversations_lose_whole_turns_and_keep_their_system_prompt(folder
         assert len(numbers) == 8 or len(rows_of(whole)[0][0]) > max_length  # one exchange more does not fit
 
 
+@pytest.mark.parametrize("too_long, long, learned", [("turns", 0, {1}), ("last-turns", 3, {2, 3})])
+def test_a_conversation_that_fits_around_its_learned_turn_is_kept(folder, tmp_path, too_long, long, learned):
+    messages = [message for number in range(4) for message in (
+        {"role": "user", "content": f"q{number}" + "x" * 200 * (number == long)},
+        {"role": "assistant", "content": f"a{number}", "train": number in learned})]
+    chunk = limited(folder, tmp_path, too_long, 190, messages)
+    assert not chunk.bad and f"a{min(learned)}" in text_of(folder, chunk)
+
+
 def test_each_turn_is_shortened_by_itself(folder, tmp_path):
     chunk = limited(folder, tmp_path, "turns", 120, train_on="each-turn")
     assert len(rows_of(chunk)) == 8

@@ -68,7 +68,9 @@ class Shortener:
             number = (least + most) // 2
             shorter = self._without(conversation, starts, number)
             row = self._encode(shorter)
-            if row is not None and len(row[0]) <= self._limits.max_length:
+            if row is None:  # all that is learned was left out
+                most = number - 1
+            elif len(row[0]) <= self._limits.max_length:
                 best = row, len(conversation.messages) - len(shorter.messages)
                 most = number - 1
             else:
