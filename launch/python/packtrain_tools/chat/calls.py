@@ -1,6 +1,7 @@
 """Converts tool calls and tool descriptions of common formats to OpenAI's: {"function": {"name",
 "arguments"}}. Arguments stay as in the data: an object, or JSON in a string."""
 
+import json
 
 from packtrain_tools.chat.values import as_list, check_depth, kind, parsed, parsed_if
 
@@ -95,6 +96,11 @@ def _arguments(value: object, name: str) -> dict | str:
     if not isinstance(meant, dict):
         raise ValueError(f"{where} are {kind(meant)}, wanted an object")
     check_depth(meant, where)
+    try:
+        json.dumps(meant, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where} hold a value that JSON does not have: {error} (write it as text or a "
+                         "number)") from None
     return value if isinstance(value, str) else meant
 
 
