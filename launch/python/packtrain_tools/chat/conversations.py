@@ -27,6 +27,7 @@ class Conversation:
     asked: list[float | None]  # a message's weight, from 0 to 1; None: decided by --train-on
     group: str = ""  # the value of --group-by's column, as JSON
     weight: float = 1.0  # of the example, from 0 to 1
+    merged_system: str = ""  # the system prompts that the first user's turn begins with, by --merge-system
 
     @property
     def assistant_turns(self) -> list[int]:

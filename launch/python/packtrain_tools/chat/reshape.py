@@ -40,14 +40,21 @@ def with_system_merged(conversation: Conversation) -> Conversation:
     if any(asked[:number]):
         raise ValueError("a system prompt that is to be learned cannot be merged into the user's "
                          "turn")
-    user = next((i for i, message in enumerate(messages) if message["role"] == "user"), None)
-    if user is None:
+    if all(message["role"] != "user" for message in messages):
         raise ValueError("has a system prompt, and no turn of the user to merge it into")
     system = "\n\n".join(text_of(message.get("content")) for message in messages[:number])
-    merged = list(messages)
-    merged[user] = {**messages[user],
-                    "content": _after(system, messages[user].get("content"))}
-    return replace(conversation, messages=merged[number:], asked=asked[number:])
+    merged = replace(conversation, messages=messages[number:], asked=asked[number:], merged_system=system)
+    return begun_with_system(merged)
+
+
+def begun_with_system(conversation: Conversation) -> Conversation:
+    """Puts the merged system prompts before the text of the first user's turn, if there is one."""
+    messages = list(conversation.messages)
+    user = next((i for i, message in enumerate(messages) if message["role"] == "user"), None)
+    if user is not None:
+        messages[user] = {**messages[user],
+                          "content": _after(conversation.merged_system, messages[user].get("content"))}
+    return replace(conversation, messages=messages)
 
 
 def _after(system: str, content: str | list[dict] | None) -> str | list[dict]:

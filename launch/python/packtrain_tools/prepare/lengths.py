@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packtrain_tools.chat.conversations import SYSTEM_ROLES, Conversation
+from packtrain_tools.chat.reshape import begun_with_system
 
 MAX_LENGTH = 2**31 - 1
 TURNS = ("turns", "last-turns")  # ways to shorten a conversation by whole turns
@@ -85,8 +86,11 @@ class Shortener:
             kept = [*range(starts[0]), *range(starts[number], len(conversation.messages))]
         else:
             kept = list(range(starts[len(starts) - number]))
-        return replace(conversation, messages=[conversation.messages[i] for i in kept],
-                       asked=[conversation.asked[i] for i in kept])
+        shorter = replace(conversation, messages=[conversation.messages[i] for i in kept],
+                          asked=[conversation.asked[i] for i in kept])
+        user = next((i for i, message in enumerate(conversation.messages) if message["role"] == "user"), None)
+        # The turn that --merge-system put the system prompt into was left out.
+        return begun_with_system(shorter) if conversation.merged_system and user not in kept else shorter
 
 
 def _exchange_starts(conversation: Conversation) -> list[int]:
