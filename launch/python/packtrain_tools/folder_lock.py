@@ -2,8 +2,12 @@
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from packtrain_tools.errors import CONFIG, ToolError
+
+_descriptors: set[int] = set()  # of `alone_in`
 
 
 def lock(folder: str, what: str, advice: str, waits: bool = False):
@@ -15,5 +19,51 @@ def lock(folder: str, what: str, advice: str, waits: bool = False):
         fcntl.flock(stream, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except BlockingIOError:
         stream.close()
-        raise ToolError(f"{folder}: another {what} is at work in this folder", advice, CONFIG) from None
+        raise _at_work(folder, what, advice) from None
     return stream
+
+
+@contextmanager
+def alone_in(folder: str, what: str, advice: str) -> Iterator[None]:
+    """A lock like `lock` on the folder itself, which gets no file. After an error it removes the folder, if it
+    made it and it is empty. File systems that cannot lock folders (NFS) go without a lock."""
+    is_new = not os.path.exists(folder)
+    os.makedirs(folder, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    _descriptors.add(descriptor)
+    try:
+        if not _lock_now(descriptor):
+            raise _at_work(folder, what, advice)
+        yield
+    except Exception:
+        if is_new:
+            with suppress(OSError):  # it holds files
+                os.rmdir(folder)
+        raise
+    finally:
+        _descriptors.discard(descriptor)
+        os.close(descriptor)
+
+
+def _lock_now(descriptor: int) -> bool:
+    """False where another process has the lock."""
+    with suppress(OSError):  # the file system has no such locks
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _at_work(folder: str, what: str, advice: str) -> ToolError:
+    return ToolError(f"{folder}: another {what} is at work in this folder", advice, CONFIG)
+
+
+def _close_in_child():
+    """A forked worker that dies later than its parent must not keep the lock."""
+    for descriptor in _descriptors:
+        os.close(descriptor)
+    _descriptors.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

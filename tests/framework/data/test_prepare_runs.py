@@ -8,10 +8,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import tokenizers
 from prepare_program import TOOLS, changed_prepare, dump, files_of, run_tool, write_lines
+
+from packtrain_tools.folder_lock import alone_in
 
 WORDS = ["owl", "fox", "hare", "birds", "saw", "the", "old", "young", "wise", "two"]
 
@@ -91,6 +94,42 @@ def test_only_the_same_command_resumes_a_preparation(
     assert "is not empty" in changed_prepare("never", *arguments).stderr
     number = [len(dump(tmp_path / name)["examples"]) for name in ("train", "validation")]
     assert sum(number) == 1000
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_one_preparation_at_a_time_works_in_a_folder(source, tokenizer_folder, tmp_path, processes):
+    common = ["--tokenizer", str(tokenizer_folder), "--processes", str(processes), "--out", str(tmp_path / "store")]
+    first = subprocess.Popen([sys.executable, TOOLS / "prepare.py", "-", *common], stdin=subprocess.PIPE)
+    first.stdin.write(b"".join(b'{"text": "owl %d"}\n' % number for number in range(20000)))
+    first.stdin.flush()
+    while not (tmp_path / "store" / "tokenizer" / "tokenizer.json").exists():
+        assert first.poll() is None
+        time.sleep(0.05)
+    for more in ([], ["--overwrite"], ["--validation-out", tmp_path / "new", "--validation-examples", 9]):
+        refused = run_tool("prepare.py", source, *common, "--skip-bad-lines", *more, exit_code=64)
+        assert f"{tmp_path / 'store'}: another prepare is at work in this folder\n  Wait" in refused.stderr
+    assert first.communicate(timeout=60) and first.returncode == 0
+    assert len(dump(tmp_path / "store")["examples"]) == 20000
+    assert os.listdir(tmp_path) == ["store"]
+    assert "is not empty" in run_tool("prepare.py", source, *common, exit_code=65).stderr
+
+
+def test_a_lock_ends_with_its_process_though_workers_live(tmp_path):
+    folder = str(tmp_path / "store")
+    begun, begins = os.pipe()
+    with alone_in(folder, "prepare", ""):
+        worker = os.fork()
+        if not worker:
+            os.write(begins, b"1")
+            time.sleep(60)
+            os._exit(0)
+        os.read(begun, 1)
+    try:
+        with alone_in(folder, "prepare", ""):
+            pass
+    finally:
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
 
 
 def test_duplicates_are_left_out_and_counted(source, tokenizer_folder, tmp_path):

@@ -5,11 +5,13 @@ import itertools
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 
 from packtrain_tools.sources.bad_lines import BadLines
 from packtrain_tools.prepare.counts import OVERLAPS, in_order, sentences
 from packtrain_tools.prepare.encoding import Encoder, EncodedChunk
 from packtrain_tools.errors import STOPPED, ToolError
+from packtrain_tools.folder_lock import alone_in
 from packtrain_tools.prepare.examples import Examples
 from packtrain_tools.prepare.processes import StopSignals, encode_all
 from packtrain_tools.progress import Progress
@@ -46,9 +48,13 @@ class Preparation:
         self._num_skipped = 0
         self._num_saves = 0
         self._uses_date = False
-        state = state_to_go_on_with(arguments, files)
-        self._stores = self._begin() if state is None else self._restore(state)
         self._request = request_of(arguments, files)
+        with ExitStack() as locks:
+            for folder in self._folders:
+                locks.enter_context(alone_in(folder, "prepare", "Wait for its end, or give another folder."))
+            state = state_to_go_on_with(arguments, files)
+            self._stores = self._begin() if state is None else self._restore(state)
+            self._locks = locks.pop_all()
         self._note_date(encoder.uses_date)
 
     def _begin(self) -> list[StoreWriter]:
@@ -111,14 +117,15 @@ class Preparation:
     def run(self) -> dict:
         """Returns the summary. Raises ToolError, with STOPPED after a signal to stop. A failure before the
         first save leaves nothing that blocks the next attempt."""
-        try:
-            self._encode()
-            return self._finish()
-        except Exception:
-            if not self._num_saves:
-                for folder in self._folders:
-                    discard(folder)
-            raise
+        with self._locks:
+            try:
+                self._encode()
+                return self._finish()
+            except Exception:
+                if not self._num_saves:
+                    for folder in self._folders:
+                        discard(folder)
+                raise
 
     def _encode(self):
         progress = Progress(sum(file.num_bytes for file in self._files), self._num_encoded)
