@@ -25,9 +25,8 @@ def lock(folder: str, what: str, advice: str, waits: bool = False):
 
 @contextmanager
 def alone_in(folder: str, what: str, advice: str) -> Iterator[None]:
-    """A lock like `lock` on the folder itself, which gets no file. After an error it removes the folder, if it
-    made it and it is empty. File systems that cannot lock folders (NFS) go without a lock."""
-    is_new = not os.path.exists(folder)
+    """A lock like `lock` on the folder itself, which gets no file. File systems that cannot lock folders (NFS)
+    go without a lock."""
     os.makedirs(folder, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     _descriptors.add(descriptor)
@@ -35,11 +34,6 @@ def alone_in(folder: str, what: str, advice: str) -> Iterator[None]:
         if not _lock_now(descriptor):
             raise _at_work(folder, what, advice)
         yield
-    except Exception:
-        if is_new:
-            with suppress(OSError):  # it holds files
-                os.rmdir(folder)
-        raise
     finally:
         _descriptors.discard(descriptor)
         os.close(descriptor)

@@ -114,6 +114,14 @@ def test_one_preparation_at_a_time_works_in_a_folder(source, tokenizer_folder, t
     assert "is not empty" in run_tool("prepare.py", source, *common, exit_code=65).stderr
 
 
+def test_a_refused_preparation_leaves_no_new_folder(source, tokenizer_folder, tmp_path):
+    arguments = arguments_for(source, tokenizer_folder, tmp_path, HELD["number"])
+    with alone_in(str(tmp_path / "validation"), "prepare", ""):
+        result = run_tool("prepare.py", *arguments, exit_code=64)
+    assert "validation: another prepare is at work in this folder" in result.stderr
+    assert os.listdir(tmp_path) == ["validation"] and not os.listdir(tmp_path / "validation")
+
+
 def test_a_lock_ends_with_its_process_though_workers_live(tmp_path):
     folder = str(tmp_path / "store")
     begun, begins = os.pipe()

@@ -2,10 +2,11 @@
 continues after a stop or a crash. A store has no store.json before all is done."""
 
 import itertools
+import os
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from packtrain_tools.sources.bad_lines import BadLines
 from packtrain_tools.prepare.counts import OVERLAPS, in_order, sentences
@@ -50,12 +51,23 @@ class Preparation:
         self._uses_date = False
         self._request = request_of(arguments, files)
         with ExitStack() as locks:
-            for folder in self._folders:
-                locks.enter_context(alone_in(folder, "prepare", "Wait for its end, or give another folder."))
-            state = state_to_go_on_with(arguments, files)
+            state = self._lock(locks)
             self._stores = self._begin() if state is None else self._restore(state)
             self._locks = locks.pop_all()
         self._note_date(encoder.uses_date)
+
+    def _lock(self, locks: ExitStack) -> dict | None:
+        """Locks the folders and returns the saved state. An error leaves no new folder."""
+        new = [folder for folder in self._folders if not os.path.exists(folder)]
+        try:
+            for folder in self._folders:
+                locks.enter_context(alone_in(folder, "prepare", "Wait for its end, or give another folder."))
+            return state_to_go_on_with(self._arguments, self._files)
+        except Exception:
+            for folder in new:
+                with suppress(OSError):  # it was not made
+                    os.rmdir(folder)
+            raise
 
     def _begin(self) -> list[StoreWriter]:
         stores: list[StoreWriter] = []
