@@ -5,7 +5,6 @@ values one a line are .jsonl, .ndjson, ...; JSON values one after another or in 
 .csv and .tsv, tables are .parquet and .arrow. Any other file is plain text. In a folder, files of these kinds
 and with the suffixes of TEXT_SUFFIXES count, in the order of their sorted paths."""
 
-import json
 import os
 import re
 import stat
@@ -14,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from packtrain_tools.errors import CONFIG, ToolError
+from packtrain_tools.sources.folders import ABOUT, files_below, saved_dataset
 
 LINES, VALUES, CSV, TSV, TEXT = "lines", "values", "csv", "tsv", "text"
 PARQUET, ARROW, HUB = "parquet", "arrow", "hub"
@@ -28,9 +28,7 @@ HUB_PREFIX = "hf:"
 STANDARD_INPUT = "-"
 MAX_SOURCES = 2**15 - 1  # the store's `source` column is int16
 MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
-# Files next to the data in folders made by `datasets`, Spark and similar programs, which are no data.
-_ABOUT = re.compile(r"(README|LICENSE|CHANGELOG)(\.\w+)?|dataset_infos?\.json|state\.json|"
-                    r"_(SUCCESS|metadata|common_metadata|(committed|started)_\w+)", re.I)
+_SHOWN = 5  # names in a message
 _PART_OF = re.compile(r"(?P<name>.*[-_.])(?P<part>\d{5,})-of-(?P<all>\d{5,})(?P<suffix>.*)", re.S)
 _SPLIT_NAMES = {"train": "train", "training": "train", "test": "test", "testing": "test",
                 **dict.fromkeys(("validation", "valid", "val", "dev", "eval", "evaluation", "heldout",
@@ -85,6 +83,9 @@ def source_file(source: int, path: str, forced: str | None = None) -> SourceFile
     kind = forced or KINDS.get(suffix, TEXT)
     if compression and kind in TABLES:
         raise ToolError(f"{path}: is a compressed {kind} file", "Decompress it first.")
+    if os.path.islink(path) and not os.path.exists(path):
+        raise ToolError(f"{path}: is a link to {os.readlink(path)}, which is missing",
+                        "Correct the link, or remove it if its data is not wanted.")
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{path}: is no regular file, and sources are read more than once",
@@ -137,12 +138,12 @@ def _files_of(index: int, source: str, forced: str | None, left_out: dict[str, i
 
 def _folder_files(index: int, folder: str, forced: str | None, left_out: dict[str, int],
                   written: set[str]) -> list[SourceFile]:
-    names = _saved_dataset(folder)
+    names = saved_dataset(folder)
     if names is not None:
         return [source_file(index, os.path.join(folder, name)) for name in names]
-    paths = _files_below(folder, written)
+    paths = files_below(folder, written)
     if forced or any(_split_name(path)[0] in KINDS for path in paths):
-        paths = [path for path in paths if not _ABOUT.fullmatch(os.path.basename(path))]
+        paths = _without_descriptions(folder, paths)
     files = []
     for path in paths:
         suffix, _ = _split_name(path)
@@ -157,6 +158,16 @@ def _folder_files(index: int, folder: str, forced: str | None, left_out: dict[st
     _check_splits(folder, files)
     _report_missing_parts(folder, files)
     return files
+
+
+def _without_descriptions(folder: str, paths: list[str]) -> list[str]:
+    """Reports the files that it leaves out."""
+    about = {path: os.path.relpath(path, folder) for path in paths if ABOUT.fullmatch(os.path.basename(path))}
+    if about:
+        names = ", ".join(list(about.values())[:_SHOWN])
+        more = f" and {len(about) - _SHOWN:,} more" if len(about) > _SHOWN else ""
+        print(f"packtrain prepare: {folder}: left out, as it describes data: {names}{more}", file=sys.stderr)
+    return [path for path in paths if path not in about]
 
 
 def _report_missing_parts(folder: str, files: list[SourceFile]):
@@ -183,48 +194,3 @@ def _check_splits(folder: str, files: list[SourceFile]):
     if len(splits) > 1:
         raise ToolError(f"{folder}: holds files of the splits {', '.join(sorted(splits))}",
                         "Name the files (or the folder) of one of them.")
-
-
-def _saved_dataset(folder: str) -> list[str] | None:
-    """The files of a `datasets` data set from save_to_disk, or None for another folder."""
-    splits_path = os.path.join(folder, "dataset_dict.json")
-    if os.path.isfile(splits_path):
-        splits = _read_json(splits_path).get("splits", [])
-        raise ToolError(f"{folder}: holds the splits {', '.join(map(str, splits))}",
-                        f"Name one, such as {os.path.join(folder, str(splits[0]))}."
-                        if splits else "")
-    state_path = os.path.join(folder, "state.json")
-    if not os.path.isfile(state_path):
-        return None
-    try:
-        return [os.path.basename(file["filename"]) for file in _read_json(state_path)["_data_files"]]
-    except (KeyError, TypeError):
-        raise ToolError(f"{state_path}: lists no data files, as `datasets` writes it") from None
-
-
-def _is_store(folder: str, written: set[str]) -> bool:
-    """True for a folder of tokens, finished or not."""
-    return os.path.realpath(folder) in written or \
-        (os.path.isdir(os.path.join(folder, "tokenizer")) and
-         any(os.path.isfile(os.path.join(folder, name)) for name in ("store.json", "unfinished.json")))
-
-
-def _read_json(path: str):
-    with open(path, encoding="utf-8") as stream:
-        try:
-            return json.load(stream)
-        except ValueError as error:
-            raise ToolError(f"{path}: is no valid JSON: {error}") from None
-
-
-def _files_below(folder: str, written: set[str]) -> list[str]:
-    """Files below a folder, except those of hidden folders and of token stores."""
-    def refuse(error: OSError):
-        raise error
-
-    paths = []
-    for parent, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".") and
-                      not _is_store(os.path.join(parent, name), written)]
-        paths += [os.path.join(parent, name) for name in names if not name.startswith(".")]
-    return sorted(path for path in paths if os.path.isfile(path))
