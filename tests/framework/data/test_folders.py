@@ -1,4 +1,7 @@
-"""Tests which files of a folder are data for `packtrain prepare`: links, descriptions."""
+"""Tests which files of a folder are data for `packtrain prepare`: links, descriptions, copies, data sets of `datasets`."""
+
+import gzip
+import re
 
 import pytest
 from prepare_program import write_lines
@@ -60,3 +63,33 @@ def test_descriptions_that_are_left_out_are_named(folder, capsys):
     assert capsys.readouterr().err == (
         f"packtrain prepare: {folder}: left out, as it describes data: CHANGELOG.rst, LICENSE, README.md, Readme.html, "
         "dataset_infos.json and 1 more\n")
+
+
+def test_a_saved_data_set_below_a_folder_has_only_the_files_that_it_lists(folder):
+    import datasets
+    for name in ("one", "two"):
+        saved = folder / "sets" / name
+        datasets.Dataset.from_list([{"text": name}] * 4).save_to_disk(saved, num_shards=2)
+        for cache in ("cache-173b353691a2ad71.arrow", "tmpx8_2k1ab"):
+            (saved / cache).write_bytes((saved / "data-00000-of-00002.arrow").read_bytes())
+    assert names_in(folder) == ["a.jsonl", *(f"sets/{name}/data-0000{part}-of-00002.arrow"
+                                             for name in ("one", "two") for part in (0, 1))]
+
+
+@pytest.mark.parametrize("names, fault", [
+    (["a.jsonl", "./a.jsonl"], "a.jsonl and ./a.jsonl are the same data, which would be read twice"),
+    (["a.jsonl", "b.jsonl"], "a.jsonl and b.jsonl are the same data"),
+    (["a.jsonl", "a.jsonl"], "a.jsonl is named twice"),
+    (["."], "./a.jsonl and ./b.jsonl are")])
+def test_data_that_is_named_twice_is_refused(folder, monkeypatch, names, fault):
+    (folder / "b.jsonl").symlink_to("a.jsonl")
+    monkeypatch.chdir(folder)
+    with pytest.raises(ToolError, match=re.escape(fault)):
+        list_files(names)
+
+
+def test_a_file_next_to_its_compressed_copy_is_reported(folder, capsys):
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress((folder / "a.jsonl").read_bytes()))
+    assert names_in(folder) == ["a.jsonl", "a.jsonl.gz"]
+    assert capsys.readouterr().err == (f"packtrain prepare: {folder}/a.jsonl and {folder}/a.jsonl.gz are all read: "
+                                       "are they the same data?\n")

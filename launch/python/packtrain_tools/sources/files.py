@@ -116,9 +116,29 @@ def list_files(sources: list[str], forced: str | None = None,
     written = {os.path.realpath(folder) for folder in stores}
     for index, source in enumerate(sources):
         files += _files_of(index, source, forced, left_out, written)
+    _check_repeated(files)
     for file in files:
         check_content(file, forced is not None)
     return files, left_out
+
+
+def _check_repeated(files: list[SourceFile]):
+    """Refuses data that is named twice, also through a link. Reports a file next to its compressed copy."""
+    paths: dict[str, str] = {}
+    copies: dict[str, list[str]] = {}
+    for file in files:
+        real = file.path if file.kind == HUB else os.path.realpath(file.path)
+        if real in paths:
+            names = dict.fromkeys((paths[real], file.path))
+            what = "are the same data" if len(names) > 1 else "is named twice"
+            raise ToolError(f"{' and '.join(names)} {what}, which would be read twice",
+                            "Name it once. To train on data more often, give its store `repeats`.", CONFIG)
+        paths[real] = file.path
+        unpacked = file.path[:len(file.path) - len(file.compression)]
+        copies.setdefault(unpacked, []).append(file.path)
+    for same in copies.values():
+        if len(same) > 1:
+            print(f"packtrain prepare: {' and '.join(same)} are all read: are they the same data?", file=sys.stderr)
 
 
 def _files_of(index: int, source: str, forced: str | None, left_out: dict[str, int],

@@ -22,10 +22,24 @@ def saved_dataset(folder: str) -> list[str] | None:
     state_path = os.path.join(folder, "state.json")
     if not os.path.isfile(state_path):
         return None
+    names = _listed_files(state_path)
+    if names is None:
+        raise ToolError(f"{state_path}: lists no data files, as `datasets` writes it")
+    return names
+
+
+def _listed_files(state_path: str) -> list[str] | None:
     try:
         return [os.path.basename(file["filename"]) for file in _read_json(state_path)["_data_files"]]
     except (KeyError, TypeError):
-        raise ToolError(f"{state_path}: lists no data files, as `datasets` writes it") from None
+        return None
+
+
+def _own_files(folder: str, names: list[str]) -> list[str]:
+    """The names in a folder, or of a saved data set only those of its data: the others are caches of it."""
+    listed = _listed_files(os.path.join(folder, "state.json")) if {"state.json", "dataset_info.json"} <= set(names) \
+        else None
+    return names if listed is None else listed
 
 
 def _is_store(folder: str, written: set[str]) -> bool:
@@ -55,7 +69,7 @@ def files_below(folder: str, written: set[str]) -> list[str]:
         folders[:] = [name for name in sorted(folders) if not name.startswith(".") and
                       not _is_store(os.path.join(parent, name), written) and
                       _is_new(os.path.join(parent, name), entered)]
-        paths += [os.path.join(parent, name) for name in names if not name.startswith(".")]
+        paths += [os.path.join(parent, name) for name in _own_files(parent, names) if not name.startswith(".")]
     return sorted(path for path in paths if os.path.isfile(path) or not os.path.exists(path))
 
 
