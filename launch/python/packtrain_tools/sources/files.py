@@ -34,8 +34,8 @@ _SPLIT_NAMES = {"train": "train", "training": "train", "test": "test", "testing"
                 **dict.fromkeys(("validation", "valid", "val", "dev", "eval", "evaluation", "heldout",
                                  "holdout"), "validation")}
 _ANY_SPLIT = "|".join(_SPLIT_NAMES)
-_SPLIT = re.compile(rf"(?:^|[/_.-])({_ANY_SPLIT})(?=[/_.-])", re.I)
-_SPLIT_TEXT = re.compile(rf"(?:.*[/_.-])?({_ANY_SPLIT})\.te?xt(\.\w+)?", re.I)  # train.txt, no test.md
+_SPLIT = re.compile(rf"(?:^|[/_.=-])({_ANY_SPLIT})(?=\d*[/_.-])", re.I)
+_SPLIT_TEXT = re.compile(rf"(?:.*[/_.=-])?({_ANY_SPLIT})\d*\.te?xt(\.\w+)?", re.I)  # train.txt, no test.md
 
 
 @dataclass(frozen=True, slots=True)
