@@ -202,6 +202,19 @@ def test_columns_that_say_nothing_or_too_much_are_refused(names, wanted, message
         format_of_columns(names, wanted, [])
 
 
+def test_one_column_with_two_meanings_is_refused():
+    renamed = [("prompt", "q"), ("completion", "q")]
+    with pytest.raises(ValueError, match="has 'q', and --column calls it both 'prompt' and 'completion'"):
+        format_of_columns(["q", "a"], None, renamed)
+    assert format_of_columns(["prompt", "completion"], None, renamed).name == "prompt-completion"
+
+
+def test_several_columns_may_be_left_out():
+    renamed = [("system", ""), ("tools", "")]
+    form = format_of_columns(["prompt", "completion", "system", "tools"], None, renamed)
+    assert form.columns == ("prompt", "completion")
+
+
 def test_a_null_in_a_table_is_a_bad_row(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_pylist([{"text": "a"}, {"text": None}]), path)

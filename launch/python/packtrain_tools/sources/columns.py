@@ -90,6 +90,7 @@ def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[
                       reading: Reading = Reading(), is_judged: bool = False) -> FileFormat:
     """Finds the one format that has all its columns. `renamed`: (ours, theirs). `is_judged`: a column of
     JUDGEMENTS is true or false. Raises ValueError."""
+    _refuse_shared(names, renamed)
     wanted, renamed = _judged(names, wanted, renamed, is_judged)
     wanted, renamed = rollout_columns.completed(names, wanted, renamed)
     theirs = _columns_named(names, renamed)
@@ -139,6 +140,15 @@ def _without_superseded(name: str, used: tuple[str, ...]) -> tuple[str, ...]:
     if "margin" in used or not _SCORES.issubset(used):
         superseded |= _SCORES
     return tuple(column for column in used if column not in superseded)
+
+
+def _refuse_shared(names: list[str], renamed: list[tuple[str, str]]):
+    """A column of the file has one meaning."""
+    ours: dict[str, str] = {}
+    for our, their in renamed:
+        if their and their in names and ours.setdefault(their, our) != our:
+            raise ValueError(f"has '{their}', and --column calls it both '{ours[their]}' and '{our}'; wanted a column "
+                             "of its own for each")
 
 
 def _columns_named(names: list[str], renamed: list[tuple[str, str]]) -> dict[str, str]:
