@@ -4,8 +4,8 @@ from safetensors.torch import load_file
 
 TOLERANCE = 1e-4
 # Our error may be as many times transformers' own, where that is beyond the tolerance. Both depend on how many threads
-# sum. A gate of a gated delta rule had 1.8e-4 on a busy machine. Alone it passed with 2 times.
-MOST_ROUNDING = 3.0
+# sum, and on the products of the processor. Gradients of adapters had up to 3.5 times on one, and less on others.
+MOST_ROUNDING = 4.0
 SMALLEST_NORM = 1e-6
 SMALLEST_SCALE = 1e-3  # losses and gradients are sums over all tokens: far larger
 
