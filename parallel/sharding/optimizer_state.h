@@ -24,8 +24,8 @@ struct OptimizerStateSpec {
   StateGranularity granularity = StateGranularity::kElement;
   // Numbers (ParameterSpec::optimizer) of the parameters that have it. Empty: all have it.
   std::vector<int> optimizers = {};
-  // All bytes before the first update. Those after the last parameter of a unit keep it. They are in
-  // no checkpoint, so a block that they share with a parameter must not depend on them.
+  // All bytes before the first update. Those after the last parameter of a unit keep it. They are
+  // in no checkpoint, so a block that they share with a parameter must not depend on them.
   std::uint8_t first_byte = 0;
 
   bool is_of(int optimizer) const {
