@@ -107,12 +107,6 @@ void check_strategy(const Config& config, const SettingPlaces& places) {
         "Set batch.plan_file to the file with the steps, which `packtrain plan --write-plan FILE` "
         "or the Python package writes (docs/strategies.md).");
   }
-  if (!strategy.has_plan_file && !batch.plan_file.empty()) {
-    fail_check(fmt::format("{}, which {} does not read",
-                           stated("batch.plan_file", batch.plan_file, places),
-                           stated("batch.strategy", strategy.name, places)),
-               "Set batch.strategy: file, or leave batch.plan_file out.");
-  }
   if (strategy.has_plan_file && !config.adapters.empty()) {
     fail_check(
         fmt::format("{}, but adapters ({}) have data of their own",

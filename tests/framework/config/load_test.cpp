@@ -237,12 +237,6 @@ TEST(ConfigChecks, StrategyFileNeedsItsFile) {
             std::string::npos);
 }
 
-TEST(ConfigChecks, OtherStrategiesHaveNoFileOfSteps) {
-  const std::string text = load_error("batch: {plan_file: p.jsonl}");
-  EXPECT_NE(text.find("batch.plan_file is p.jsonl"), std::string::npos) << text;
-  EXPECT_NE(text.find("does not read"), std::string::npos) << text;
-}
-
 TEST(ConfigChecks, WarmUpMustEnd) {
   load("schedule: {warmup_steps: 10}\nrun: {max_steps: 10}");
   EXPECT_NE(load_error("schedule: {warmup_steps: 11}\nrun: {max_steps: 10}").find("would not end"),
