@@ -1,7 +1,6 @@
 """Resumed = uninterrupted, at the same and at other numbers of ranks; stopping on request."""
 
 import json
-import shutil
 import signal
 import time
 
@@ -274,17 +273,6 @@ def test_an_automatic_budget_is_found_once_and_kept(lab):
     resumed = lab.run("auto-resumed", *automatic, "memory.limit_gib=1", ranks=2)
     assert losses(resumed) == losses(whole)[7:]
     assert (resumed / "plan.json").read_text() == (whole / "plan.json").read_text()
-
-
-def test_a_run_from_a_named_checkpoint_continues_from_its_own(lab, unbroken):
-    start = [f"checkpoint.resume={unbroken}/checkpoints/step-7", "checkpoint.save_steps=3", "checkpoint.keep=9"]
-    run = lab.run("from-named", *start, ranks=2)
-    for path in (run / "checkpoints").glob("step-*"):
-        if path.name != "step-9":
-            shutil.rmtree(path)
-    code, _, err = lab.finish(lab.start("from-named", *start, ranks=2))
-    assert code == 0 and f"the run continues from {run}/checkpoints/step-9" in err, err
-    assert losses(run) == losses(unbroken)[7:]
 
 
 def test_never_refuses_to_write_over_checkpoints(lab, unbroken):

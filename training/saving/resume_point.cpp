@@ -2,21 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <string>
 
 #include "framework/core/error.h"
-#include "framework/core/logging.h"
 #include "parallel/communicators/collectives.h"
 #include "training/checkpoint/checkpoint.h"
 
 namespace packtrain {
 namespace {
-
-bool is_inside(const std::string& path, const std::string& root) {
-  const auto whole = std::filesystem::weakly_canonical(path).string();
-  return whole.starts_with(std::filesystem::weakly_canonical(root).string() + "/");
-}
 
 // A checkpoint without a plan header still states its data and seed.
 ResumePoint resume_point(const TrainingState& state, const std::string& folder) {
@@ -75,19 +68,8 @@ std::optional<ResumePoint> find_resume_point(const Config& config,
     if (!folder) return std::nullopt;
     return resume_point(read_checkpoint_state(*folder), *folder);
   }
-  const std::string& start = config.checkpoint.resume;
-  // A restart with the same command continues the run. A checkpoint of the run itself is gone back
-  // to.
-  const std::string goes_back = run_on_first_rank(
-      control, [&]() -> std::string { return is_inside(start, root) ? "yes" : ""; });
-  if (goes_back.empty()) {
-    if (const auto own = find_resumable_checkpoint(root, passed_over, control)) {
-      log_info("{} has checkpoints of its own: the run continues from {}, not from {}", root, *own,
-               start);
-      return resume_point(read_checkpoint_state(*own), *own);
-    }
-  }
-  return resume_point(read_checkpoint_state(start), start);
+  const std::string& folder = config.checkpoint.resume;
+  return resume_point(read_checkpoint_state(folder), folder);
 }
 
 }  // namespace packtrain
