@@ -18,8 +18,8 @@ constexpr std::int64_t kIgnored = -100;
 // templates.
 constexpr std::array kMasks{"loss_mask", "completion_mask", "response_mask", "assistant_mask",
                             "assistant_masks"};
-constexpr std::array kOtherMasks{"attention_mask", "special_tokens_mask"};
 constexpr const char* kAttention = "attention_mask";
+constexpr std::array kOtherMasks{kAttention, "special_tokens_mask"};
 constexpr const char* kPositions = "position_ids";
 constexpr const char* kLengths = "seq_lengths";  // of the examples that TRL packs into a line
 constexpr const char* kWeight = "weight";
@@ -114,7 +114,6 @@ void PretokenizedExample::read_ids(const Array& ids) {
   if (input_ids_.empty()) fail("'input_ids' is empty, wanted at least one id");
 }
 
-// A token counts where all masks have 1, as in TRL.
 // A mask under another name would be ignored, and the prompt learned.
 void PretokenizedExample::check_mask_names(const dom::object& object) const {
   const auto is_one_of = [](const auto& names, std::string_view key) {
@@ -129,6 +128,7 @@ void PretokenizedExample::check_mask_names(const dom::object& object) const {
   }
 }
 
+// A token counts where all masks have 1, as in TRL.
 void PretokenizedExample::read_masks(const dom::object& object) {
   check_mask_names(object);
   has_labels_ = false;

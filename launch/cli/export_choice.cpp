@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "framework/core/error.h"
@@ -16,44 +14,14 @@
 namespace packtrain {
 namespace {
 
-struct Checkpoint {
-  std::string folder;
-  std::int64_t step = 0;
-  std::optional<double> loss;  // on the validation set of the newest checkpoint that has a loss
-};
-
-// The usable checkpoints of a run, newest first.
-std::vector<Checkpoint> usable_checkpoints(const std::string& run) {
-  std::vector<Checkpoint> found;
-  std::optional<std::string> set;
-  for (const StoredFolder& stored : list_folders(checkpoints_folder(run))) {
-    if (find_fault(stored)) continue;
-    const TrainingState state = read_checkpoint_state(stored.path);
-    if (state.validation_loss && !set) set = state.validation_set;
-    const bool is_of_set = set == state.validation_set;
-    found.push_back({stored.path, state.step, is_of_set ? state.validation_loss : std::nullopt});
-  }
-  return found;
-}
-
-// The checkpoint of the lowest validation loss, the newest of equals. Nothing where none has a
-// loss.
-std::optional<Checkpoint> best_of(const std::vector<Checkpoint>& checkpoints) {
-  std::optional<Checkpoint> best;
-  for (const Checkpoint& one : checkpoints) {
-    if (one.loss && std::isfinite(*one.loss) && (!best || *one.loss < *best->loss)) best = one;
-  }
-  return best;
-}
-
 // The newest checkpoint has the lowest losses of the run, also those of deleted folders.
-void warn_of_lost_best(const Checkpoint& chosen, const Checkpoint& newest) {
-  const std::vector<double> lowest = read_checkpoint_state(newest.folder).best_losses;
-  if (lowest.empty() || *chosen.loss <= lowest.front()) return;
+void warn_of_lost_best(const CheckpointLoss& chosen, const std::string& newest) {
+  const std::vector<double> lowest = read_checkpoint_state(newest).best_losses;
+  if (lowest.empty() || chosen.loss <= lowest.front()) return;
   log_warning(
       "--best: step {} has the lowest loss of the checkpoints that are there ({:.6g}); the run has "
       "had {:.6g}, whose folder is gone or cannot be used",
-      chosen.step, *chosen.loss, lowest.front());
+      chosen.step, chosen.loss, lowest.front());
 }
 
 }  // namespace
@@ -76,10 +44,9 @@ std::string best_checkpoint(const std::string& source) {
     throw Error(ErrorCategory::kConfig, fmt::format("--best: {} is one checkpoint", source),
                 "Give the run's folder, or leave out --best.");
   }
-  const auto checkpoints = usable_checkpoints(source);
-  if (const auto best = best_of(checkpoints)) {
-    warn_of_lost_best(*best, checkpoints.front());
-    return best->folder;
+  if (const auto best = find_best_checkpoint(checkpoints_folder(source))) {
+    warn_of_lost_best(*best, newest_checkpoint(source));
+    return best->path;
   }
   throw Error(ErrorCategory::kCheckpoint,
               fmt::format("--best: no usable checkpoint of {} has a validation loss", source),
@@ -88,14 +55,16 @@ std::string best_checkpoint(const std::string& source) {
 
 void log_best_checkpoint(const std::string& source) {
   if (is_checkpoint(source)) return;
-  const auto checkpoints = usable_checkpoints(source);
-  const auto best = best_of(checkpoints);
-  if (!best || best->folder == checkpoints.front().folder) return;
-  const Checkpoint& newest = checkpoints.front();
-  const std::string loss =
-      newest.loss ? fmt::format("validation loss {:.6g}", *newest.loss) : "no validation loss";
+  const auto best = find_best_checkpoint(checkpoints_folder(source));
+  if (!best) return;
+  const std::string newest = newest_checkpoint(source);
+  if (best->path == newest) return;
+  const TrainingState state = read_checkpoint_state(newest);
+  const std::string loss = state.validation_loss
+                               ? fmt::format("validation loss {:.6g}", *state.validation_loss)
+                               : "no validation loss";
   log_warning("step {} is the newest ({}), step {} the best ({:.6g}): --best writes that one",
-              newest.step, loss, best->step, *best->loss);
+              state.step, loss, best->step, best->loss);
 }
 
 }  // namespace packtrain

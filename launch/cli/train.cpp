@@ -20,31 +20,17 @@ namespace packtrain {
 
 namespace {
 
-// The checkpoint of the lowest validation loss of the newest loss's set, the newest of equals.
-// Nothing where none has one.
-std::optional<TrainingState> best_checkpoint(const std::string& run) {
-  std::optional<TrainingState> best;
-  for (const StoredFolder& folder : list_folders(checkpoints_folder(run))) {
-    if (folder.name.kind != FolderKind::kFinal || find_fault(folder)) continue;
-    TrainingState state = read_checkpoint_state(folder.path);
-    if (!state.validation_loss) continue;
-    if (best && state.validation_set != best->validation_set) continue;
-    if (!best || *state.validation_loss < *best->validation_loss) best = std::move(state);
-  }
-  return best;
-}
-
 // Names the best checkpoint of a run that keeps or stops by it. An error here does not fail the
 // finished run.
 std::string names_best(const Config& config) {
   if (config.checkpoint.keep_best == 0 && config.run.early_stopping_patience == 0) return "";
   try {
-    const auto best = best_checkpoint(config.run.output);
+    const auto best = find_best_checkpoint(checkpoints_folder(config.run.output));
     if (!best) return "";
     return fmt::format(
         ", the best checkpoint is step {} (validation loss {:.6g}): "
         "`packtrain export {} --best --out FOLDER --tokenizer FOLDER` makes a Hugging Face folder",
-        best->step, *best->validation_loss, config.run.output);
+        best->step, best->loss, config.run.output);
   } catch (const std::exception& error) {
     log_warning("cannot tell which checkpoint is the best: {}", error.what());
     return "";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -80,21 +81,27 @@ void remove_checkpoint(const std::string& root, const StoredFolder& folder) {
   }
 }
 
-// The steps with the lowest validation losses. Newer steps win ties. Losses of another validation
-// set than the newest one's cannot be compared.
-std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count) {
-  std::vector<std::pair<double, std::int64_t>> losses;
-  std::optional<std::string> set;
+// Newest first, as `usable` is. Those of the validation set that the newest loss is of.
+std::vector<CheckpointLoss> losses_of_one_set(const std::vector<StoredFolder>& usable) {
+  std::vector<CheckpointLoss> losses;
+  std::string set;
   for (const StoredFolder& folder : usable) {
     const TrainingState state = read_checkpoint_manifest(folder.path).state;
-    if (!state.validation_loss) continue;
-    if (!set) set = state.validation_set;
-    if (state.validation_set == *set) losses.emplace_back(*state.validation_loss, -state.step);
+    if (!state.validation_loss || !std::isfinite(*state.validation_loss)) continue;
+    if (losses.empty()) set = state.validation_set;
+    if (state.validation_set != set) continue;
+    losses.push_back({folder.path, state.step, *state.validation_loss});
   }
-  std::ranges::sort(losses);
+  return losses;
+}
+
+// The steps with the lowest validation losses. Newer steps win ties.
+std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count) {
+  std::vector<CheckpointLoss> losses = losses_of_one_set(usable);
+  std::ranges::stable_sort(losses, {}, &CheckpointLoss::loss);
   std::set<std::int64_t> steps;
-  for (const auto& [loss, negative_step] : losses) {
-    if (std::ssize(steps) < count) steps.insert(-negative_step);
+  for (const CheckpointLoss& one : losses) {
+    if (std::ssize(steps) < count) steps.insert(one.step);
   }
   return steps;
 }
@@ -145,6 +152,17 @@ std::optional<std::string> find_fault(const StoredFolder& folder) {
     return error.message();
   }
   return std::nullopt;
+}
+
+std::optional<CheckpointLoss> find_best_checkpoint(const std::string& root) {
+  std::vector<StoredFolder> usable;
+  for (const StoredFolder& folder : list_folders(root)) {
+    if (folder.name.kind != FolderKind::kTemporary && !find_fault(folder)) usable.push_back(folder);
+  }
+  const std::vector<CheckpointLoss> losses = losses_of_one_set(usable);
+  const auto best = std::ranges::min_element(losses, {}, &CheckpointLoss::loss);
+  if (best == losses.end()) return std::nullopt;
+  return *best;
 }
 
 void remove_folder(const std::string& path) {

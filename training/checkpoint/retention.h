@@ -24,6 +24,18 @@ std::vector<StoredFolder> list_folders(const std::string& root);
 // NewerCheckpoint (manifest.h).
 std::optional<std::string> find_fault(const StoredFolder& folder);
 
+// A checkpoint and its validation loss.
+struct CheckpointLoss {
+  std::string path;
+  std::int64_t step = 0;
+  double loss = 0;
+};
+
+// The usable checkpoint of `root` with the lowest validation loss, the newest of equals. Losses of
+// another validation set than the newest one's cannot be compared, and do not count. Throws
+// NewerCheckpoint.
+std::optional<CheckpointLoss> find_best_checkpoint(const std::string& root);
+
 // Removes the checkpoint files in `path`, the manifest first, and the folder when it is then empty.
 // Throws Error(kCheckpoint).
 void remove_folder(const std::string& path);

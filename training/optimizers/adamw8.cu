@@ -189,8 +189,8 @@ __global__ void __launch_bounds__(kUpdateThreads)
   }
 }
 
-// Blocks of moments that a warp has at most. With a float32 master memory is the limit, and short
-// warps spread its accesses. With less memory to move the tables' loading counts.
+// Blocks of moments that a warp has at most: the fastest of 4, 8 and 16 on an H200
+// (docs/performance.md, "AdamW").
 template <typename Master>
 constexpr std::int64_t kMaxBlocksOfWarp = std::is_same_v<Master, float> ? 4 : 16;
 
