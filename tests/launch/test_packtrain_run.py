@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -148,6 +149,20 @@ def test_a_stop_before_the_ranks_are_ready_is_not_lost(delay_s):
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 75, errors
+
+
+def test_a_stop_reaches_ranks_whose_mpirun_does_not_forward_it(tmp_path):
+    deaf = tmp_path / "mpirun"
+    deaf.write_text(f"#!/bin/sh\ntrap : USR1\n'{shutil.which('mpirun')}' \"$@\" &\n"
+                    "while :; do wait $!; status=$?; [ $status = 138 ] || exit $status; done\n")
+    deaf.chmod(0o755)
+    process = start("-n", "2", "--program", FAKE, "train", "save", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    for _ in range(2):
+        wait_for_line(process.stdout, "ready\n")
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 75, errors
+    assert "saved" in output
 
 
 def test_a_subcommand_with_nothing_to_save_ends_immediately():

@@ -16,6 +16,7 @@ _POLL_S = 0.1
 _STUCK_S = 30.0  # longer than mpirun needs to end a job whose ranks have ended
 _LOOK_S = 5.0
 _END_S = 20.0  # mpirun needs two seconds to end its ranks
+_FORWARD_S = 2.0  # from then on this machine's ranks are asked directly as well
 
 
 def say(text: str) -> None:
@@ -80,7 +81,8 @@ class Job:
         and `echo` repeats it on standard error. Without a listener the job writes to packtrain-run's own
         output."""
         self._stop, self._saves = stop, saves
-        self._asked_at: float | None = None
+        self._first_asked_at: float | None = None
+        self._asked_at: float | None = None  # the last time
         self._ended_at: float | None = None
         output = subprocess.PIPE if listener else None
         self._process = subprocess.Popen(
@@ -134,7 +136,7 @@ class Job:
 
     def _pass_requests_on(self) -> None:
         """Repeats a request to save every second. A rank that has no handler yet ignores it, and so does
-        an mpirun that has not started its ranks."""
+        an mpirun that has not started its ranks. Some builds of Open MPI 4.1 never forward it."""
         if not self._stop.asked:
             return
         now = time.monotonic()
@@ -145,10 +147,21 @@ class Job:
             elif now - self._ended_at > _END_S:
                 self._process.kill()
         elif self._asked_at is None or now - self._asked_at >= 1.0:
-            if self._asked_at is None:
-                say("stop requested, waiting for the ranks to save (Ctrl-\\ or SIGQUIT ends them at once)")
-            self._asked_at = now
-            self._process.send_signal(signal.SIGUSR1)
+            self._ask_to_save(now)
+
+    def _ask_to_save(self, now: float) -> None:
+        if self._first_asked_at is None:
+            say("stop requested, waiting for the ranks to save (Ctrl-\\ or SIGQUIT ends them at once)")
+            self._first_asked_at = now
+        self._asked_at = now
+        self._process.send_signal(signal.SIGUSR1)
+        if now - self._first_asked_at < _FORWARD_S:
+            return
+        # One rank is enough: the ranks agree on the step after which they save.
+        for pid, is_rank in _processes_of(self._process.pid).items():
+            if is_rank:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR1)
 
     def _clear_away(self) -> None:
         """Ends remaining ranks. They live some seconds longer than a killed mpirun, and two jobs must not
