@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from packtrain_tools.chat.calls import (calls_in_text, message_of_calls, read_calls,
                                         read_tools)
 from packtrain_tools.chat.content import read_content, text_of
+from packtrain_tools.chat.media import check_keys_of_media
 from packtrain_tools.chat.names import CALL, DEFAULT_NAMES, ROLES, Names, named_message
 from packtrain_tools.chat.shapes import messages_in_text, turns_of
 from packtrain_tools.chat.values import check_depth, check_text, kind, share
@@ -121,6 +122,7 @@ def _message(entry: object, names: Names) -> tuple[dict, float | None]:
     """A message and its requested weight."""
     message = named_message(entry, names)
     weight = _weight(message)
+    check_keys_of_media(message)
     if message["role"] == CALL:
         calls = calls_in_text(message.pop("content", None))
         message["role"] = "assistant"

@@ -9,6 +9,7 @@ from packtrain_tools.chat.mask import TRAIN_ON
 from packtrain_tools.errors import Parser
 from packtrain_tools.prepare.rollout_groups import CENTERED, MEANINGS, STANDARDIZED
 from packtrain_tools.prepare.unfinished import TODAY
+from packtrain_tools.chat.media import is_media_name
 from packtrain_tools.chat.names import CALL, ROLES, make_names
 from packtrain_tools.chat.reshape import Reshaping
 from packtrain_tools.sources.columns import FORMATS, OURS, Reading
@@ -20,7 +21,7 @@ DEFAULT_DATE = "2024-07-26"  # the default date of Llama 3.2's chat template
 def column(text: str) -> tuple[str, str]:
     """YOURS may be empty: then the column is left out."""
     ours, equals, theirs = text.partition("=")
-    if not equals or ours not in OURS:
+    if not equals or (ours not in OURS and (theirs or not is_media_name(ours))):
         raise argparse.ArgumentTypeError(
             f"'{text}' is not OURS=YOURS with one of {', '.join(sorted(OURS))}")
     return ours, theirs

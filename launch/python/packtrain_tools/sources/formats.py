@@ -9,6 +9,7 @@ from packtrain_tools.chat.calls import read_tools
 from packtrain_tools.chat.content import text_of
 from packtrain_tools.chat.conversations import (Conversation, read_conversation,
                                                 read_prompt_completion, with_messages)
+from packtrain_tools.chat.media import check_columns_of_media
 from packtrain_tools.chat.shapes import history_turns
 from packtrain_tools.chat.values import (DoubledKey, Unreadable, json_fault, kind, optional_string,
                                          share, string, unique_keys, without_nulls)
@@ -19,7 +20,8 @@ from packtrain_tools.sources.delimited import delimiter_advice
 from packtrain_tools.sources.documents import (BadRecord, Document, Instruction, Preference, Rollouts,
                                                Text)
 from packtrain_tools.sources.files import SourceFile
-from packtrain_tools.sources.preferences import TRUTHS, read_judged, read_pair
+from packtrain_tools.sources.judgements import check_judged, is_judged
+from packtrain_tools.sources.preferences import read_judged, read_pair
 from packtrain_tools.sources.rollout_columns import ROLLOUTS
 from packtrain_tools.sources.rollouts import read_rollouts
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
@@ -143,6 +145,7 @@ def read_texts(files: list[SourceFile], separator: str | None) -> Iterator[Text]
 
 
 def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
+    is_of_file = form is not None
     try:
         if form is None:
             form = format_of_columns(list(value), None, [], is_judged=is_judged(value))
@@ -162,6 +165,8 @@ def _convert(record: Record, value: dict, form: FileFormat | None) -> Document:
             names = [form.theirs.get(name, name) for name in missing]
             raise ValueError(f"has the columns {listed(value)}; wanted {listed(names)} "
                              f"for the format {form.name}")
+        if is_of_file:
+            check_columns_of_media(value, form.columns)
         weight = _weight(record, value[WEIGHT]) if WEIGHT in value else 1.0
         document = CONVERSIONS[form.name](value, form.reading, group, weight)
         if isinstance(document, Preference):
@@ -232,28 +237,10 @@ def _text(value: dict, reading: Reading, group: str, weight: float) -> Text:
     return Text(None, string(value, "text"), group, weight)
 
 
-def _judgement(value: dict) -> str | None:
-    """The column that labels the answer as good or bad, if there is one."""
-    is_tag = str(value.get("kto_tag")).strip().lower() in TRUTHS
-    return next((name for name in JUDGEMENTS if isinstance(value.get(name), bool)), "kto_tag" if is_tag else None)
-
-
-def is_judged(value: dict | None) -> bool:
-    return _judgement(value or {}) is not None
-
-
-def _check_judged(value: dict):
-    """Raises ValueError for data that label answers as good or bad."""
-    name = _judgement(value)
-    if name is not None:
-        raise ValueError(f"holds a preference ('{name}' is true or false next to an answer), which --format "
-                         "judged reads (rename the column if it means something else)")
-
-
 def _prompt_completion(value: dict, reading: Reading, group: str, weight: float) -> Document:
     value = with_messages(value, reading.names)
     prompt, completion = value["prompt"], value["completion"]
-    _check_judged(value)
+    check_judged(value)
     if isinstance(prompt, (list, dict)) or isinstance(completion, (list, dict)):
         return _final(read_prompt_completion(value, reading.names), reading, group, weight)
     if read_tools(value.get("tools"), value.get("functions")):
@@ -267,7 +254,7 @@ def _prompt_completion(value: dict, reading: Reading, group: str, weight: float)
 
 
 def _instruction(value: dict, reading: Reading, group: str, weight: float) -> Instruction:
-    _check_judged(value)
+    check_judged(value)
     history = tuple(history_turns(value.get("history")))
     return Instruction(optional_string(value, "system"), string(value, "instruction"),
                        optional_string(value, "input"), string(value, "output"), group, weight, history,
@@ -275,12 +262,12 @@ def _instruction(value: dict, reading: Reading, group: str, weight: float) -> In
 
 
 def _messages(value: dict, reading: Reading, group: str, weight: float) -> Conversation:
-    _check_judged(value)
+    check_judged(value)
     return _final(read_conversation("messages", value, reading.names), reading, group, weight)
 
 
 def _sharegpt(value: dict, reading: Reading, group: str, weight: float) -> Conversation:
-    _check_judged(value)
+    check_judged(value)
     return _final(read_conversation("conversations", value, reading.names), reading, group, weight)
 
 
