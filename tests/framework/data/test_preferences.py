@@ -220,3 +220,26 @@ def test_other_names_of_the_answers_are_advised(tmp_path, chosen, rejected):
     with pytest.raises(ToolError) as error:
         documents(path)
     assert f"--column rejected={rejected} --column prompt=question" in error.value.advice
+
+
+@pytest.mark.parametrize("row, advice", [
+    ({"text": "A", "label": True}, "--column label= leaves the column out. To learn it as an answer, write it as text"),
+    ({"sentence": "A", "label": False}, "--column label= leaves the column out"),
+    ({"question": "A", "answer": "B", "label": True}, "--column prompt=question --column completion=answer where"),
+    ({"text": "A", "kto_tag": True}, "--column kto_tag= leaves the column out")])
+def test_a_truth_next_to_no_answer_is_refused_and_the_remedy_works(tmp_path, row, advice):
+    path = write_lines(tmp_path / "a.jsonl", row, row)
+    for file in (path, write_table(tmp_path / "a.parquet", [row, row])):
+        with pytest.raises(ToolError, match="is true or false, as of a judged answer, and none is an answer") as error:
+            documents(file)
+        assert advice in error.value.advice
+    name = next(name for name in ("label", "kto_tag") if name in row)
+    theirs = next(iter(row))
+    assert documents(path, [(name, ""), ("text", theirs)]) == [Text(None, row[theirs])] * 2
+
+
+def test_a_judged_answer_is_read_under_other_names_or_without_its_label(tmp_path):
+    row = {"question": "A", "answer": "B", "label": False}
+    names = [("prompt", "question"), ("completion", "answer")]
+    assert only(tmp_path, row, renamed=names).members == ((Role.UNDESIRABLE, Text("A", "B")),)
+    assert only(tmp_path, row, renamed=[*names, ("label", "")]) == Text("A", "B")

@@ -12,7 +12,7 @@ from packtrain_tools.prepare.unfinished import TODAY
 from packtrain_tools.chat.media import is_media_name
 from packtrain_tools.chat.names import CALL, ROLES, make_names
 from packtrain_tools.chat.reshape import Reshaping
-from packtrain_tools.sources.columns import FORMATS, OURS, Reading
+from packtrain_tools.sources.columns import FORMATS, JUDGEMENTS, OURS, Reading
 from packtrain_tools.sources.files import KIND_NAMES
 
 DEFAULT_DATE = "2024-07-26"  # the default date of Llama 3.2's chat template
@@ -21,7 +21,8 @@ DEFAULT_DATE = "2024-07-26"  # the default date of Llama 3.2's chat template
 def column(text: str) -> tuple[str, str]:
     """YOURS may be empty: then the column is left out."""
     ours, equals, theirs = text.partition("=")
-    if not equals or (ours not in OURS and (theirs or not is_media_name(ours))):
+    may_go = not theirs and (ours in JUDGEMENTS or is_media_name(ours))
+    if not equals or not (ours in OURS or may_go):
         raise argparse.ArgumentTypeError(
             f"'{text}' is not OURS=YOURS with one of {', '.join(sorted(OURS))}")
     return ours, theirs

@@ -34,6 +34,7 @@ PREFERENCES = ("pairs", "judged", "rollouts")  # formats whose stores have group
 JUDGEMENTS = ("label", "kto_tag")  # of TRL, of LLaMA-Factory: true or false next to an answer
 PROMPTS = ("prompt", "conversations", "messages", "instruction")  # of pairs; the first one counts
 _SCORES = {"score_chosen", "score_rejected"}
+_JUDGED = ({"prompt", "completion"}, {"instruction", "output"}, {"messages"}, {"conversations"})
 _INSTRUCTED = {"instruction", "output"}  # of a judged answer without a prompt of its own
 OURS = {name for columns in FORMATS.values() for name in columns.required + columns.optional}
 # `label` has many meanings: it is no sign of another format.
@@ -117,9 +118,15 @@ def format_of_columns(names: list[str], wanted: str | None, renamed: list[tuple[
 
 def _judged(names: list[str], wanted: str | None, renamed: list[tuple[str, str]],
             is_judged: bool) -> tuple[str | None, list[tuple[str, str]]]:
-    """Completes the format and the columns of answers that are judged."""
-    has_answers = {"chosen", "rejected"} <= set(names)
-    if wanted is None and is_judged and not has_answers:
+    """Completes the format and the columns of answers that are judged. Raises ValueError where nothing is an answer."""
+    left_out = {our for our, their in renamed if not their}
+    ours = {*names, *(our for our, their in renamed if their in names)} - left_out
+    if wanted is None and is_judged and not {"chosen", "rejected"} <= ours and ours & {*JUDGEMENTS}:
+        if not any(columns <= ours for columns in _JUDGED):
+            label = next(name for name in JUDGEMENTS if name in ours)
+            raise ValueError(f"has the columns {listed(names)}, of which '{label}' is true or false, as of a judged "
+                             "answer, and none is an answer; wanted 'prompt' and 'completion', 'instruction' and "
+                             "'output', 'messages' or 'conversations'")
         wanted = "judged"
     if wanted == "judged" and "label" not in names and "kto_tag" in names and \
             all(ours != "label" for ours, _ in renamed):

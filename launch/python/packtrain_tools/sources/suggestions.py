@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from packtrain_tools.sources.columns import FORMATS, format_of_columns
+from packtrain_tools.sources.judgements import judgement
 
 GENERAL = ("Say which with --format, or what yours are called with --column OURS=YOURS, such as "
            "--column prompt=question.")
@@ -31,6 +32,12 @@ _MOST = 2
 
 def advice_for(names: list[str], wanted: str | None, first: dict | None) -> str:
     """`first`: a record, where the file holds JSON. The suggested options make the file readable."""
+    label = judgement(first or {}) if wanted is None else None
+    if label is not None and not {"chosen", "rejected"} & set(names):
+        found = sorted((text for text in _suggestions(names, None, first) if "text=" not in text),
+                       key=lambda text: "prompt=" not in text)
+        return (f"Try {found[0]} where answers are judged. " if found else "") + \
+            f"--column {label}= leaves the column out. To learn it as an answer, write it as text."
     fitting = [name for name in FORMATS if _is_read(names, name, [])]
     if wanted is None and len(fitting) > 1:
         return f"Say which with {' or '.join(f'--format {name}' for name in fitting)}."
