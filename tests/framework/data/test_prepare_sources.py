@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from prepare_program import dump, ids_of, run_tool, write_lines
 
-from packtrain_tools.sources import files as files_module, hub, json_values
+from packtrain_tools.sources import hub, json_values
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.formats import BadRecord, Instruction, decode, find_format, format_of_columns
 from packtrain_tools.sources.readers import Reader, read_records
@@ -138,28 +138,6 @@ def test_a_folder_of_datasets_is_read_in_its_own_order(tmp_path):
     with pytest.raises(ToolError, match="holds the splits train"):
         list_files([str(folder)])
     assert texts_of(folder / "train") == [(row["prompt"], row["completion"]) for row in ROWS]
-
-
-@pytest.mark.parametrize("names", [
-    ("train.jsonl", "val.jsonl"), ("training.csv", "eval.csv"), ("Train.csv", "Test.csv"),
-    ("a-train-00000.parquet", "a-heldout-00000.parquet"), ("train.txt", "valid.txt"),
-    ("wiki.train.txt", "wiki.test.txt.gz"), ("train/a.jsonl", "dev/a.jsonl"),
-    ("split=train/x.parquet", "split=test/x.parquet"), ("train1.jsonl", "test1.jsonl"), ("data_train2.csv", "VAL2.csv"),
-    ("train-1/a.jsonl", "test-1/a.jsonl"), ("train1.txt", "test1.txt")])
-def test_files_of_several_splits_are_refused(tmp_path, names):
-    for name in names:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
-    with pytest.raises(ToolError, match=r"holds files of the splits [a-z]+, [a-z]+"):
-        files_module._folder_files(0, str(tmp_path), None, {}, set())
-
-
-def test_words_in_names_are_no_splits(tmp_path):
-    names = ("train.md", "test.md", "testimony.jsonl", "trainer.jsonl", "latest.txt", "evaluate.txt", "train1.jsonl",
-             "latest1.jsonl", "contest.jsonl", "contest1.jsonl", "test1a.jsonl", "1test1st.jsonl", "devices2.jsonl")
-    for name in names:
-        (tmp_path / name).write_text("")
-    assert len(list_files([str(tmp_path)])[0]) == len(names)
 
 
 def test_splits_are_not_mixed_and_what_describes_data_is_not_data(tmp_path):

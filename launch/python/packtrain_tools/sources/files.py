@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.sources.folders import ABOUT, files_below, saved_dataset
+from packtrain_tools.sources.splits import check_splits
 
 LINES, VALUES, CSV, TSV, TEXT = "lines", "values", "csv", "tsv", "text"
 PARQUET, ARROW, HUB = "parquet", "arrow", "hub"
@@ -30,12 +31,6 @@ MAX_SOURCES = 2**15 - 1  # the store's `source` column is int16
 MAX_LINE_BYTES = 64 << 20  # as in framework/data/text_lines.h
 _SHOWN = 5  # names in a message
 _PART_OF = re.compile(r"(?P<name>.*[-_.])(?P<part>\d{5,})-of-(?P<all>\d{5,})(?P<suffix>.*)", re.S)
-_SPLIT_NAMES = {"train": "train", "training": "train", "test": "test", "testing": "test",
-                **dict.fromkeys(("validation", "valid", "val", "dev", "eval", "evaluation", "heldout",
-                                 "holdout"), "validation")}
-_ANY_SPLIT = "|".join(_SPLIT_NAMES)
-_SPLIT = re.compile(rf"(?:^|[/_.=-])({_ANY_SPLIT})(?=\d*[/_.-])", re.I)
-_SPLIT_TEXT = re.compile(rf"(?:.*[/_.=-])?({_ANY_SPLIT})\d*\.te?xt(\.\w+)?", re.I)  # train.txt, no test.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +170,7 @@ def _folder_files(index: int, folder: str, forced: str | None, left_out: dict[st
         wanted = ", ".join(suffix or "no suffix" for suffix in (*KINDS, *TEXT_SUFFIXES))
         raise ToolError(f"{folder}: holds no file that could be data (wanted {wanted})",
                         "Name files of other kinds one by one: they are read as plain text.")
-    _check_splits(folder, files)
+    check_splits(folder, [(os.path.relpath(file.path, folder), file.is_text) for file in files])
     _report_missing_parts(folder, files)
     return files
 
@@ -201,16 +196,3 @@ def _report_missing_parts(folder: str, files: list[SourceFile]):
         if len(present) < int(total):
             print(f"packtrain prepare: {folder}: holds {len(present)} of the {int(total)} files "
                   f"{name}*-of-{total}{suffix}: are the others missing?", file=sys.stderr)
-
-
-def _check_splits(folder: str, files: list[SourceFile]):
-    """Refuses a folder with files of several splits, which would mix held-out data into training data."""
-    splits = set()
-    for file in files:
-        path = os.path.relpath(file.path, folder)
-        is_split = _SPLIT_TEXT.fullmatch(path)
-        names = _SPLIT.findall(path) if not file.is_text else is_split.groups()[:1] if is_split else []
-        splits |= {_SPLIT_NAMES[name.lower()] for name in names}
-    if len(splits) > 1:
-        raise ToolError(f"{folder}: holds files of the splits {', '.join(sorted(splits))}",
-                        "Name the files (or the folder) of one of them.")
