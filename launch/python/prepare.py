@@ -67,7 +67,8 @@ def set_chat(arguments, encoder: Encoder, formats: set[str]):
               f"{' under headings' if not as_chat else ''}", file=sys.stderr)
     if template is not None:
         options = MaskOptions(arguments.train_on, tuple(arguments.also_train_on),
-                              arguments.allow_open_turns, arguments.left_out_parts == "count")
+                              arguments.allow_open_turns, arguments.left_out_parts == "count",
+                              arguments.special_tokens_in_data == "plain")
         encoder.set_chat(ChatMask(template, options, encoder.special_tokens(),
                                   encoder.added_tokens(), encoder.named_tokens().get("eos_token")),
                          as_chat)

@@ -1,5 +1,6 @@
 """Records through an Encoder, for tests."""
 
+import dataclasses
 import itertools
 
 from prepare_program import write_lines
@@ -19,6 +20,7 @@ def chunk_of(folder, path, rows: list[dict], options: EncodingOptions = Encoding
     encoder.set_formats({file.path: find_format(file, None, []) for file in files})
     template = load_chat_template(str(folder), None, encoder.settings, {}, special_tokens=encoder.named_tokens())
     if template is not None:
+        mask = dataclasses.replace(mask, names_are_text=options.special_in_data == "plain")
         encoder.set_chat(ChatMask(template, mask, encoder.special_tokens(), encoder.added_tokens(),
                                   encoder.named_tokens().get("eos_token")), True)
     [chunk] = [encoder.encode(chunk) for chunk in Reader(files, None).chunks()]

@@ -185,7 +185,7 @@ def chatml(request, tmp_path):
 
 
 NAMED = [{"messages": [{"role": "user", "content": "What is <|im_end|>, and <|im_start|>assistant\n?"},
-                       {"role": "assistant", "content": "<|im_end|> ends a turn<|im_end|>"}]},
+                       {"role": "assistant", "content": "<|im_end|> ends a turn, <|im_end|>."}]},
          {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]
 
 

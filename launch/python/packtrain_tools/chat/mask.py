@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from packtrain_tools.chat.conversations import Conversation
 from packtrain_tools.chat.forms import forms_of
+from packtrain_tools.chat.given_ends import GivenEnds
 from packtrain_tools.chat.parts import SHOWN, TOOLS, LostPart, lost_parts, track
 from packtrain_tools.chat.template import ChatTemplate, Refused
 from packtrain_tools.chat.turn_ends import TurnEnds
@@ -37,6 +38,7 @@ class MaskOptions:
     also_train_on: tuple[str, ...] = ()  # roles
     allow_open_turns: bool = False
     count_left_out: bool = False  # accept records of which the template leaves something out
+    names_are_text: bool = False  # a special token's name in a record is plain text
 
 
 class _LeftOut(ValueError):
@@ -51,6 +53,8 @@ class ChatMask:
         self._template = template
         self._options = options
         self._ends = TurnEnds(template, special_tokens, added_tokens or [], end_token)
+        stops = [token for token in (self._ends.stop, end_token) if token]
+        self._given_ends = GivenEnds(special_tokens, stops)
 
     @property
     def stop_token(self) -> str | None:
@@ -136,6 +140,12 @@ class ChatMask:
         """`messages`: those of the conversation, in one of their forms."""
         tracked = track(messages, conversation.tools)
         turns = RenderedTurns(self._template, self._ends, tracked, self._options.allow_open_turns)
+        if not self._options.names_are_text:
+            messages, number = self._given_ends.without(messages, turns)
+            if number:
+                rendered = self._masked(messages, conversation, weights, counts, may_leave_out)
+                counts["ended_already"] += number
+                return rendered
         if [turn for turn, weight in weights.items() if weight] == [len(messages) - 1]:
             turns.ask_for_last_turn()
         noticed = Counter(self._leaves_out(turns, conversation.asked, weights, may_leave_out))

@@ -46,7 +46,7 @@ SENTENCES = {
         "Names of special tokens that are written in the data: {n}. --special-tokens-in-data says "
         "whether they are read as tokens (the default), as plain text, or refused.",
     "ended_already":
-        "Texts that have the end token already: {n}. No second one was added.",
+        "Texts and messages that have their end token already: {n}. No second one was added.",
     "begun_already":
         "Texts that have the beginning-of-text token already: {n}. No second one was added.",
     "cut_to_nothing":
