@@ -141,7 +141,7 @@ def test_bad_rows_of_csv_are_named_and_the_next_ones_read(tmp_path):
     assert documents(path) == [
         "has 1 fields, wanted 2, as the header has", "has 3 fields, wanted 2, as the header has",
         "is no row: ',' expected after '\"'", "is not UTF-8: byte 0xff", Text(None, "e"),
-        "is no row, with the lines to 8: unexpected end of data"]
+        "is no row, with the lines to 8: unexpected end of data", Text(None, "g")]
 
 
 @pytest.mark.parametrize("content, fault", [

@@ -4,15 +4,19 @@ csv module."""
 import csv
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from packtrain_tools.chat.values import Unreadable
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.files import CSV, MAX_LINE_BYTES, SourceFile
+from packtrain_tools.sources.joined_rows import are_rows
 
 SHOWN_CHARS = 1000
 _KINDS_BY_MARK = {",": "CSV", "\t": "TSV"}
+_ENDLESS = ("unexpected end of data", f"field larger than field limit ({MAX_LINE_BYTES})")
 _EXCEL = re.compile(r"sep=[,;|\t]?", re.I)  # the first line may name the delimiter
 
 
@@ -22,6 +26,7 @@ def delimited_rows(file: SourceFile, stream: BinaryIO) \
     where there is no valid header."""
     rows = _Rows(file, stream)
     names = _header(file, rows)
+    rows.num_fields = len(names)
     for line, byte, num_bytes, cells in rows:
         if isinstance(cells, Unreadable):
             yield line, byte, num_bytes, cells
@@ -81,53 +86,89 @@ def _reason(error: csv.Error) -> str:
     return str(error)
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    num_bytes: int
+    fault: str = ""
+
+
 class _Rows:
-    """Rows as (first line, first byte, number of bytes, cells or the reason why there are none)."""
+    """Rows as (first line, first byte, number of bytes, cells or the reason why there are none). Where a quote
+    joins lines that are rows of their own, only the first of them is bad, and the others are read."""
 
     def __init__(self, file: SourceFile, stream: BinaryIO):
         csv.field_size_limit(MAX_LINE_BYTES)
+        self.num_fields = 0  # of the header, once it is known
         self._delimiter = "," if file.kind == CSV else "\t"
         self._stream = stream
         self._num_lines = self._num_bytes = 0
-        self._fault = ""
-        self._lines = self._texts()
+        self._taken: list[_Line] = []  # of the current row
+        self._waiting: deque[_Line] = deque()  # to be read again
         self._reader = self._new_reader()
 
     def _new_reader(self):
-        return csv.reader(self._lines, delimiter=self._delimiter, strict=True)
+        return csv.reader(self._texts(), delimiter=self._delimiter, strict=True)
 
     def __iter__(self) -> "_Rows":
         return self
 
     def __next__(self) -> tuple[int, int, int, list[str] | Unreadable]:
-        line, byte, self._fault = self._num_lines + 1, self._num_bytes, ""
+        line, byte, self._taken = self._num_lines + 1, self._num_bytes, []
+        cells: list[str] | Unreadable
         try:
             cells = next(self._reader)
+            if self._is_joined():
+                cells = Unreadable(f"has a quote that joins it with the lines to {self._num_lines}, each of which is a "
+                                   "row of its own; wanted a quote at both ends of a cell, or none (save the file as "
+                                   "JSONL if the lines are one cell)", self._taken[0].text[:SHOWN_CHARS])
+                self._read_again()
         except csv.Error as error:
             through = f", with the lines to {self._num_lines}" if self._num_lines > line else ""
-            cells = Unreadable(f"is no row{through}: {_reason(error)}")
+            cells = Unreadable(f"is no row{through}: {_reason(error)}", self._taken[0].text[:SHOWN_CHARS])
+            if str(error) in _ENDLESS or self._is_joined():
+                self._read_again()
             self._reader = self._new_reader()
-        if self._fault:
-            cells = Unreadable(self._fault)
-        return line, byte, self._num_bytes - byte, cells
+        fault = next((each.fault for each in self._taken if each.fault), "")
+        return line, byte, self._num_bytes - byte, Unreadable(fault) if fault else cells
+
+    def _is_joined(self) -> bool:
+        return len(self._taken) > 1 and self.num_fields > 1 and \
+            are_rows([line.text for line in self._taken], self._delimiter, self.num_fields)
+
+    def _read_again(self):
+        """Takes back all lines of the row but the first."""
+        again = self._taken[1:]
+        self._taken = self._taken[:1]
+        self._waiting.extendleft(reversed(again))
+        self._num_lines -= len(again)
+        self._num_bytes -= sum(line.num_bytes for line in again)
 
     def _texts(self) -> Iterator[str]:
-        while data := self._stream.readline(MAX_LINE_BYTES + 1):
+        while line := self._waiting.popleft() if self._waiting else self._next_line():
             self._num_lines += 1
-            self._num_bytes += len(data)
-            if len(data) > MAX_LINE_BYTES and not data.endswith(b"\n"):
-                self._fault = f"the line has more than {MAX_LINE_BYTES} bytes"
-                self._skip_line()
-                data = b"\n"
-            try:
-                text = data.decode()
-            except UnicodeDecodeError as error:
-                self._fault = f"is not UTF-8: byte 0x{data[error.start]:02x}"
-                text = data.decode(errors="replace")
-            yield text if self._num_lines > 1 else text.removeprefix("\ufeff")
+            self._num_bytes += line.num_bytes
+            self._taken.append(line)
+            yield line.text
 
-    def _skip_line(self):
+    def _next_line(self) -> _Line | None:
+        data = self._stream.readline(MAX_LINE_BYTES + 1)
+        if not data:
+            return None
+        if len(data) > MAX_LINE_BYTES and not data.endswith(b"\n"):
+            num_bytes = len(data) + self._skip_line()
+            return _Line("\n", num_bytes, f"the line has more than {MAX_LINE_BYTES} bytes")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            return _Line(data.decode(errors="replace"), len(data), f"is not UTF-8: byte 0x{data[error.start]:02x}")
+        return _Line(text if self._num_lines else text.removeprefix("\ufeff"), len(data))
+
+    def _skip_line(self) -> int:
+        """Returns the number of bytes up to the next line."""
+        num_bytes = 0
         while rest := self._stream.readline(1 << 20):
-            self._num_bytes += len(rest)
+            num_bytes += len(rest)
             if rest.endswith(b"\n"):
-                return
+                break
+        return num_bytes
