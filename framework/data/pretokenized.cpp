@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -54,16 +55,33 @@ void add_line(const PretokenizedLine& line, const PretokenizedForm& form, std::i
   writer.add_group(members, line.margin());
 }
 
+// A line without labels among others that have some is rather a mistake, and its prompt would be
+// learned. `has_labels`: of the file's first example.
+void check_labels(const PretokenizedLine& line, std::optional<bool>& has_labels) {
+  const bool found = line.examples().front().has_labels();
+  if (found == has_labels.value_or(found)) {
+    has_labels = found;
+    return;
+  }
+  throw LineFault(
+      found ? "has labels or a mask, unlike the file's first line, of which every token is learned "
+              "(wanted them in all lines of a file, or in none)"
+            : "has neither labels nor a mask, unlike the file's first line: every token would be "
+              "learned (wanted them in all lines of a file, or in none)");
+}
+
 void add_file(const std::string& path, std::int16_t source, const PretokenizedForm& form,
               PretokenizedLine& parser, StoreWriter& writer, BadLines& bad_lines) {
   const auto file = MappedFile::open(path, ErrorCategory::kData);
   check_is_text(path, text_of(*file));
   LineReader lines(text_of(*file));
+  std::optional<bool> has_labels;
   while (const auto line = lines.next()) {
     if (line->is_blank()) continue;
     bad_lines.count_line();
     try {
       parser.parse(line->text);
+      check_labels(parser, has_labels);
     } catch (const LineFault& fault) {
       bad_lines.skip(path, *line, fault.what());
       continue;

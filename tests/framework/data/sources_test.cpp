@@ -30,14 +30,16 @@ std::vector<T> copy(std::span<const T> values) {
 TEST(Pretokenized, LabelsBecomeTheMaskAndEveryTokenCountsWithoutThem) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.jsonl",
-              "\xEF\xBB\xBF{\"input_ids\": [0, 6, 7], \"labels\": [-100, 6, -100]}\r\n"
+              "\xEF\xBB\xBF{\"input_ids\": [0, 6, 7], \"labels\": [-100, 6, -100]}\r\n");
+  write_bytes(folder / "whole.jsonl",
               "\n"
               "  \t\r\n"
               "{\"note\": {\"input_ids\": [1]}, \"input_ids\":[9]}\n");
   write_bytes(folder / "b.jsonl",
               "{\"labels\":[1,2],\"input_ids\":[1,2]}");  // no newline at the end
   const StoreInfo info =
-      prepare_pretokenized({folder / "a.jsonl", folder / "b.jsonl"}, 10, folder / "store", false);
+      prepare_pretokenized({folder / "a.jsonl", folder / "whole.jsonl", folder / "b.jsonl"}, 10,
+                           folder / "store", false);
   EXPECT_EQ(info.num_examples, 3);
   EXPECT_EQ(info.num_loss_tokens, 2);
   const auto store = TokenStore::open(folder / "store");
@@ -46,9 +48,31 @@ TEST(Pretokenized, LabelsBecomeTheMaskAndEveryTokenCountsWithoutThem) {
   EXPECT_EQ(copy(store->input_ids(1)), (Ids{9}));
   EXPECT_EQ(copy(store->loss_mask(1)), (Mask{1}));
   EXPECT_EQ(copy(store->loss_mask(2)), (Mask{1, 1}));
-  EXPECT_EQ(store->source(1), 0);
-  EXPECT_EQ(store->source(2), 1);
-  EXPECT_EQ(store->info().sources.at(1), folder / "b.jsonl");
+  EXPECT_EQ(store->source(1), 1);
+  EXPECT_EQ(store->source(2), 2);
+  EXPECT_EQ(store->info().sources.at(2), folder / "b.jsonl");
+}
+
+TEST(Pretokenized, AllLinesOfAFileHaveLabelsOrNone) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.jsonl";
+  const std::string whole = "{\"input_ids\":[1,2,3]}\n";
+  for (const char* keys : {R"("labels":[-100,2,3])", R"("loss_mask":[0,1,1])"}) {
+    const std::string labelled = std::string(R"({"input_ids":[1,2,3],)") + keys + "}\n";
+    const auto fault_of = [&](const std::string& lines) {
+      write_bytes(path, lines);
+      return error_of([&] { prepare_pretokenized({path}, 10, folder / "store", true); }).message();
+    };
+    const std::string lacking = fault_of(labelled + labelled + whole + labelled);
+    EXPECT_TRUE(lacking.starts_with(path + ":3: has neither labels nor a mask")) << lacking;
+    const std::string having = fault_of(whole + labelled);
+    EXPECT_TRUE(having.starts_with(path + ":2: has labels or a mask, unlike")) << having;
+
+    write_bytes(path, "{}\n" + labelled + whole + labelled);
+    const StoreInfo info =
+        prepare_pretokenized({path}, 10, folder / "store", true, {.skip = true, .max_fraction = 1});
+    EXPECT_EQ(info.num_examples, 2) << "the first good line of a file decides";
+  }
 }
 
 TEST(Pretokenized, ATokenCountsWhereEveryMaskHasOne) {
@@ -75,12 +99,14 @@ TEST(Pretokenized, ATokenCountsWhereEveryMaskHasOne) {
 TEST(Pretokenized, PaddingIsLeftOutWithItsValues) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.jsonl",
-              R"({"input_ids":[1,2,0,0], "attention_mask":[1,1,0,0], "v":[5,6,0,0]})"
+              R"({"input_ids":[1,2,0,0], "attention_mask":[1,1,0,0], "labels":[-100,2,-100,-100],)"
+              R"( "v":[5,6,0,0]})"
               "\n"
               R"({"input_ids":[0,0,3,4], "attention_mask":[0,0,1,1], "labels":[-100,-100,-100,4],)"
               R"( "v":[0,0,7,8], "position_ids":[1,1,0,1]})"
               "\n"
-              R"({"input_ids":[5,6], "v":[1,2], "position_ids":[0,1], "seq_lengths":[2]})");
+              R"({"input_ids":[5,6], "labels":[5,6], "v":[1,2], "position_ids":[0,1],)"
+              R"( "seq_lengths":[2]})");
   prepare_pretokenized({folder / "a.jsonl"}, 10, folder / "store", false, {}, {"v"});
   const auto store = TokenStore::open(folder / "store");
   EXPECT_EQ(copy(store->input_ids(0)), (Ids{1, 2}));
