@@ -80,7 +80,7 @@ def encoding_options(arguments) -> EncodingOptions:
                           arguments.too_long or "refuse")
     return EncodingOptions(arguments.end_token, arguments.no_end_token,
                            arguments.special_tokens_in_data, limits, arguments.only_chosen,
-                           arguments.group_turns)
+                           arguments.group_turns, arguments.train_on != "last")
 
 
 def print_store(store: dict):

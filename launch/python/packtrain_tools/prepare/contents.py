@@ -21,7 +21,7 @@ def _said(document: Document) -> str:
     if isinstance(document, Preference):  # pairs of one prompt belong together
         return f"p{document.prompt}"
     if isinstance(document, Text):
-        return f"t{document.prompt or ''}\0{document.text}"
+        return f"t{''.join(map(''.join, document.earlier))}{document.prompt or ''}\0{document.text}"
     if isinstance(document, Instruction):
         return "i" + "\0".join((document.system, document.prompt, document.input, document.output))
     return "c" + json.dumps([[_message(message) for message in document.messages], document.tools],

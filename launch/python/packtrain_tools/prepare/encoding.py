@@ -46,6 +46,7 @@ class EncodingOptions:
     limits: LengthLimits = LengthLimits()
     only_chosen: bool = False  # of preferences: plain examples of the chosen or desirable answers
     group_turns: bool = False  # the examples of each record are a group
+    learns_history: bool = True  # of instructions as text: earlier answers too
 
 
 @dataclass(slots=True)
@@ -161,12 +162,12 @@ class Encoder:
                     batch.counts["undesirable"] += 1
                     return
                 document = chosen
-        batch.documents.append((number, self._as_asked(document)))
+        batch.documents.append((number, self._as_asked(document, self._options.learns_history)))
 
-    def _as_asked(self, document: Document):
+    def _as_asked(self, document: Document, learns_history: bool = False):
         if not isinstance(document, Instruction):
             return document
-        return document.as_conversation() if self._instructions_as_chat else document.as_text()
+        return document.as_conversation() if self._instructions_as_chat else document.as_text(learns_history)
 
     def _encode_groups(self, records: list[Record], batch: _Batch):
         """Preferences and rollouts: their answers are neither divided nor shortened."""

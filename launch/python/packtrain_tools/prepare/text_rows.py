@@ -21,6 +21,7 @@ class TextRows:
         self._special_in_data = special_in_data
         self._plain = special_in_data == "plain"
         tokenizer = loaded.tokenizer
+        self._end = end_token or ""
         self._suffix = [] if end_token is None else [_id_of(loaded, end_token, folder)]
         bos = loaded.named.get("bos_token")
         if bos is not None:
@@ -36,28 +37,42 @@ class TextRows:
             -> list[tuple[list[int], np.ndarray] | ValueError]:
         """Returns ids and mask bytes of each, or its error. A completion is encoded separately from its
         prompt, which is all that the model has at inference. The tokenizer must not add a space."""
-        begin = self._variants.after("", self._plain)
-        prompts = [text.prompt or "" for text in texts]
-        after = [self._variants.after(prompt, self._plain) for prompt in prompts]
-        first = begin.encode_batch_fast(prompts, add_special_tokens=False)
-        learned: list[list[int]] = [[]] * len(texts)
-        for tokenizer in {id(each): each for each in after}.values():
-            chosen = [i for i, each in enumerate(after) if each is tokenizer]
-            encoded = tokenizer.encode_batch_fast([texts[i].text for i in chosen],
-                                                  add_special_tokens=False)
-            for i, encoding in zip(chosen, encoded):
-                learned[i] = encoding.ids
+        pieces = [piece for text in texts for piece in self._pieces(text)]
+        prompts = self._encoded([(before, text.prompt or "") for before, text in pieces])
+        learned = self._encoded([(before + (text.prompt or ""), text.text) for before, text in pieces])
         rows: list[tuple[list[int], np.ndarray] | ValueError] = []
-        for text, prompt, answer in zip(texts, first, learned):
+        number = 0
+        for each in texts:
             try:
-                rows.append(self._row(text, prompt.ids, answer, counts))
+                rows.append(_joined([self._row(*pieces[i], prompts[i], learned[i], counts)
+                                     for i in range(number, number + len(each.earlier) + 1)]))
             except ValueError as fault:
                 rows.append(fault)
+            number += len(each.earlier) + 1
         return rows
 
-    def _row(self, text: Text, prompt: list[int], learned: list[int],
+    def _pieces(self, text: Text) -> list[tuple[str, Text]]:
+        """What stands right before a prompt, and the prompt with its answer. There are several if earlier answers
+        are learned."""
+        pieces = [Text(prompt, answer, text.group, text.weight) for prompt, answer in text.earlier]
+        pieces.append(text)
+        before = ["", *((piece.prompt or "") + piece.text + self._end for piece in pieces[:-1])]
+        return list(zip(before, pieces))
+
+    def _encoded(self, texts: list[tuple[str, str]]) -> list[list[int]]:
+        """The ids of each text, which follows another one."""
+        found: list[list[int]] = [[]] * len(texts)
+        after = [self._variants.after(before, self._plain) for before, _ in texts]
+        for tokenizer in {id(each): each for each in after}.values():
+            chosen = [i for i, each in enumerate(after) if each is tokenizer]
+            encoded = tokenizer.encode_batch_fast([texts[i][1] for i in chosen], add_special_tokens=False)
+            for i, encoding in zip(chosen, encoded):
+                found[i] = encoding.ids
+        return found
+
+    def _row(self, before: str, text: Text, prompt: list[int], learned: list[int],
              counts: Counter) -> tuple[list[int], np.ndarray]:
-        prefix, suffix = self._prefix, self._suffix
+        prefix, suffix = [] if before else self._prefix, self._suffix
         has_prompt = text.prompt is not None
         if prefix and not self._plain and (text.prompt or text.text).startswith(self._begin):
             prefix = []
@@ -66,7 +81,7 @@ class TextRows:
         if ended and suffix:
             suffix = []
             counts["ended_already"] += 1
-        begun = 0 if prefix else sum(token in self._control for token in self._prefix)
+        begun = 0 if prefix or before else sum(token in self._control for token in self._prefix)
         self._check_names(text, prompt, learned, begun, ended, counts)
         ids = prefix + prompt + learned + suffix
         mask = np.full(len(ids), mask_byte(text.weight), np.uint8)
@@ -101,6 +116,12 @@ class TextRows:
         if self._special_in_data == "refuse":
             raise ValueError("holds names of special tokens (--special-tokens-in-data plain makes "
                              "them plain text)")
+
+
+def _joined(rows: list[tuple[list[int], np.ndarray]]) -> tuple[list[int], np.ndarray]:
+    if len(rows) == 1:
+        return rows[0]
+    return [token for ids, _ in rows for token in ids], np.concatenate([mask for _, mask in rows])
 
 
 def _ids_before_texts(tokenizer: tokenizers.Tokenizer) -> list[int]:

@@ -48,6 +48,7 @@ class Text:
     text: str
     group: str = ""  # the value of --group-by's column, as JSON
     weight: float = 1.0  # of the example, from 0 to 1
+    earlier: tuple[tuple[str, str], ...] = ()  # prompts and answers before these, whose answers are learned too
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,18 @@ class Instruction:
     history: tuple[tuple[str, str], ...] = ()  # earlier turns: question, answer
     reshaping: Reshaping = Reshaping()
 
-    def as_text(self) -> Text:
+    def as_text(self, learns_history: bool = False) -> Text:
         """Formats it under headings, as data for models without a chat template often is."""
         system = self.system or self.reshaping.system
-        parts = [system] if system else []
-        for asked, answered in self.history:
-            parts.append(f"### Instruction:\n{asked}\n\n### Response:\n{answered}")
-        parts.append(f"### Instruction:\n{self.prompt}")
-        if self.input:
-            parts.append(f"### Input:\n{self.input}")
-        return Text("\n\n".join(parts) + "\n\n### Response:\n", self.output, self.group,
-                    self.weight)
+        prompts = [f"### Instruction:\n{asked}" for asked, _ in self.history]
+        prompts.append(f"### Instruction:\n{self.prompt}" + (f"\n\n### Input:\n{self.input}" if self.input else ""))
+        prompts[0] = (f"{system}\n\n" if system else "") + prompts[0]
+        prompts = [("\n\n" if number else "") + prompt + "\n\n### Response:\n"
+                   for number, prompt in enumerate(prompts)]
+        earlier = tuple((prompt, answered) for prompt, (_, answered) in zip(prompts, self.history))
+        if learns_history:
+            return Text(prompts[-1], self.output, self.group, self.weight, earlier)
+        return Text("".join(map("".join, earlier)) + prompts[-1], self.output, self.group, self.weight)
 
     def as_conversation(self) -> Conversation:
         """Raises ValueError."""
