@@ -9,6 +9,7 @@ from packtrain_tools.chat.content import read_content, text_of
 from packtrain_tools.chat.media import check_keys_of_media
 from packtrain_tools.chat.names import CALL, DEFAULT_NAMES, ROLES, Names, named_message
 from packtrain_tools.chat.shapes import messages_in_text, turns_of
+from packtrain_tools.chat.thoughts import without_repeated_thought
 from packtrain_tools.chat.values import check_depth, check_text, kind, share
 
 __all__ = ["ROLES", "REASONING", "SYSTEM_ROLES", "Conversation", "read_conversation",
@@ -137,6 +138,8 @@ def _message(entry: object, names: Names) -> tuple[dict, float | None]:
     if calls:
         message["tool_calls"] = calls
     _set_reasoning(message, thoughts)
+    if message["role"] == "assistant":
+        message = without_repeated_thought(message)
     for key, value in message.items():
         if isinstance(value, (dict, list)):
             check_depth(value, f"'{key}'")

@@ -15,6 +15,7 @@ from packtrain_tools.chat.forms import forms_of
 from packtrain_tools.chat.given_ends import GivenEnds
 from packtrain_tools.chat.parts import SHOWN, TOOLS, LostPart, lost_parts, track
 from packtrain_tools.chat.template import ChatTemplate, Refused
+from packtrain_tools.chat.thoughts import fault_of_message
 from packtrain_tools.chat.turn_ends import TurnEnds
 from packtrain_tools.chat.turns import RenderedTurns
 
@@ -156,6 +157,8 @@ class ChatMask:
             found = turns.spans(sorted(learned))
             spans = sorted((begin, end, weights[turn]) for turn, (begin, end) in found.items())
             noticed += turns.unusual(found)
+            faults = (fault_of_message(conversation.messages[turn]) for turn in found if turns.is_assistant(turn))
+            noticed.update(fault for fault in faults if fault)
         counts.update(noticed)
         return Rendered(turns.text, spans, turns.data())
 

@@ -31,6 +31,12 @@ SENTENCES = {
         "Answers that begin with an empty thought which the chat template adds: {n}. The model learns "
         "not to think; --template-option enable_thinking=false makes the empty thought part of the "
         "prompt where the template knows that option.",
+    "open_thoughts":
+        "Answers whose thought does not end (<think> without </think>): {n}. They were probably cut off, and the "
+        "model learns to stop in a thought; remove them from the data if it should not.",
+    "thoughts_alone":
+        "Answers of a thought and nothing after it: {n}. They were probably cut off, and the model learns to say "
+        "nothing; remove them from the data if it should not.",
     "dropped_thoughts":
         "Thoughts of earlier turns that the chat template leaves out: {n}. They are not in the store; "
         "in supervised data --train-on each-turn learns each of them, in an example of its own.",

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import tokenizers
 
+from packtrain_tools.chat.thoughts import fault_of_thought
 from packtrain_tools.chat.turn_ends import either
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.prepare.loss_weights import mask_byte
@@ -89,8 +90,9 @@ class TextRows:
             mask[:len(prefix) + len(prompt)] = 0
             if ended:
                 mask[len(ids) - self._num_after_end(learned):] = 0
-            if not text.text.strip():
-                counts["empty_answers"] += 1
+            fault = fault_of_thought(text.text) if text.text.strip() else "empty_answers"
+            if fault:
+                counts[fault] += 1
         return ids, mask
 
     def _num_after_end(self, learned: list[int]) -> int:
