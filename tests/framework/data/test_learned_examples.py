@@ -228,3 +228,44 @@ def test_a_key_that_the_template_names_is_read(tmp_path):
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
     row = {"messages": [{"role": "user", "content": "one", "context": "red"}, {"role": "assistant", "content": "two"}]}
     assert not any("key" in name for name in chunk_of(folder, tmp_path, [row]).counts)
+
+
+@pytest.mark.parametrize("key", ["role_name", "tools_of", "said", "more"])
+def test_a_word_of_the_template_that_is_no_member_does_not_read_a_key(tmp_path, key):
+    folder = make_folder(FAMILIES["chatml"], "byte_level", tmp_path)
+    (folder / "chat_template.jinja").write_text(
+        "{# more: m.said #}{% set tools_of = 1 %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+    row = {"messages": [{"role": "user", "content": "one", key: "red"}, {"role": "assistant", "content": "two"}]}
+    assert chunk_of(folder, tmp_path, [row]).counts[f"unread_key:{key}"] == 1
+
+
+@pytest.mark.parametrize("value", [None, "", [], {}])
+def test_keys_without_a_value_are_not_counted(folder, tmp_path, value):
+    row = {"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two", "annotations": value}]}
+    assert not any("key" in name for name in chunk_of(folder, tmp_path, [row]).counts)
+
+
+TOOLS = [{"type": "function", "function": {"name": "count", "parameters": {}}}]
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "chatml"])
+@pytest.mark.parametrize("key", ["tools", "functions"])
+def test_tools_in_a_message_that_the_template_does_not_read_are_refused(tmp_path, name, key):
+    folder = make_folder(FAMILIES[name], FAMILIES[name].tokenizers[0], tmp_path)
+    told = [{"role": "system", "content": "Count.", key: json.dumps(TOOLS)}, *CHAT[1:3]]
+    [(_, bad)] = chunk_of(folder, tmp_path, [{"messages": told}]).bad
+    assert f"turn 1 (system): has '{key}', which the chat template does not read in a message" in bad.fault
+    counted = chunk_of(folder, tmp_path, [{"messages": told}], mask=MaskOptions(count_left_out=True))
+    assert not counted.bad and counted.counts[f"unread_key:{key}"] == 1
+    if name == "qwen2_5":
+        assert not chunk_of(folder, tmp_path, [{"messages": told, "tools": TOOLS}]).bad
+
+
+def test_tools_in_a_message_that_the_template_reads_are_in_the_text(tmp_path):
+    folder = make_folder(FAMILIES["chatml"], "byte_level", tmp_path)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{{ m['tools'] or '' }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+    chunk = chunk_of(folder, tmp_path, [{"messages": [CHAT[0] | {"tools": "count"}, *CHAT[1:3]]}])
+    assert not chunk.bad and not any("key" in name for name in chunk.counts)

@@ -22,6 +22,7 @@ from packtrain_tools.chat.turns import RenderedTurns
 UNREAD_KEY = "unread_key:"  # of a count: the key of a message follows
 _READ_KEYS = {"role", "content", "reasoning_content", "tool_calls"}
 _LABELS = {"name", "id", "tool_call_id"}  # say nothing to a model whose template leaves them out
+_TOOLS = ("tools", "functions")
 _KEY = re.compile(r"[\w-]{1,40}")
 TRAIN_ON = ("assistant", "last", "each-turn", "all")
 
@@ -93,10 +94,16 @@ class ChatMask:
         return self._example(conversation, weights, counts) if any(weights.values()) else None
 
     def _note_unread_keys(self, conversation: Conversation, counts: Counter):
-        """Counts keys of messages whose values are in no example."""
-        for message in conversation.messages:
+        """Counts keys of messages whose values are in no example. Raises ValueError for tools among them."""
+        for number, message in enumerate(conversation.messages, start=1):
             for key in message.keys() - _READ_KEYS - _LABELS:
-                if _KEY.fullmatch(key) and not self._template.names(key, conversation.tools):
+                if message[key] in ("", [], {}) or self._template.names(key, conversation.tools):
+                    continue
+                if key in _TOOLS and not conversation.tools and not self._options.count_left_out:
+                    raise ValueError(f"turn {number} ({message['role']}): has '{key}', which the chat template does "
+                                     "not read in a message (give them in the column 'tools', or take such records "
+                                     "with --left-out-parts count)")
+                if _KEY.fullmatch(key):
                     counts[UNREAD_KEY + key] += 1
 
     def _weights(self, conversation: Conversation, counts: Counter) -> dict[int, float]:

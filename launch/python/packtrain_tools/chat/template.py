@@ -69,10 +69,12 @@ class ChatTemplate:
         return "add_generation_prompt" in self._sources[self._name(tools)]
 
     def names(self, key: str, tools: list | None) -> bool:
-        """True when the source of the template has this key as a word."""
+        """True when the source of the template has this key as the name of a member: message.key, message['key']."""
         name = self._name(tools)
         if (name, key) not in self._named:
-            self._named[name, key] = bool(re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", self._sources[name]))
+            source = _COMMENT.sub("", self._sources[name])
+            found = re.search(rf"\.\s*{re.escape(key)}(?![\w-])|(['\"]){re.escape(key)}\1", source)
+            self._named[name, key] = bool(found)
         return self._named[name, key]
 
     def render(self, messages: list[dict], tools: list | None,
