@@ -218,3 +218,17 @@ def test_merging_leaves_conversations_without_a_system_prompt_alone():
 def test_system_prompts_that_cannot_be_merged_are_refused(messages, fault):
     with pytest.raises(ValueError, match=fault):
         with_system_merged(read_messages(messages))
+
+
+@pytest.mark.parametrize("form", [lambda message: message, json.dumps, lambda message: f"\n {json.dumps(message)}"])
+def test_one_message_is_a_list_of_it(form):
+    found = with_messages({"prompt": form(ASK), "completion": form(ANSWER)})
+    assert read_prompt_completion(found).messages == PLAIN
+    said = {"from": "gpt", "value": "Three."}
+    assert with_messages({"prompt": "How many?", "completion": form(said)})["completion"] == [said]
+
+
+@pytest.mark.parametrize("text", ['{"role": "driver", "content": "x"}', '{"role": "user"}', '{"name": "user", "value": 3}',
+                                  '{"role": 3, "content": "x"}', '{"role": "user", "content": "x"', "{}", "{role}"])
+def test_an_object_that_is_no_message_stays_text(text):
+    assert with_messages({"prompt": "Say", "completion": text})["completion"] == text

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from packtrain_tools.chat.names import DEFAULT_NAMES
 from packtrain_tools.chat.values import kind, parsed, parsed_if
 
 # Keys of turns that have both a question and an answer, in upper or lower case.
 _ASKED = ("input", "user", "human", "prompt", "question", "query", "instruction")
 _ANSWERED = ("output", "assistant", "gpt", "bot", "chatbot", "model", "response", "answer", "completion")
 _ROLE_KEYS = ("role", "from")
+_SAID = ("content", "value", "tool_calls", "function_call")
 _MESSAGE_KEYS = ("role", "from", "content", "value")
 
 
@@ -38,8 +40,17 @@ def turns_of(value: object, name: str) -> list:
 
 
 def messages_in_text(value: object, role_keys: tuple[str | None, ...]) -> object:
-    """Parses a JSON string of messages, as tables and CSV store them. Returns other values unchanged. Raises
-    ValueError for messages with a doubled key."""
+    """Parses a JSON string of messages, as tables and CSV store them. One message becomes a list of it. Returns
+    other values unchanged. Raises ValueError for messages with a doubled key."""
+    def is_message(found: object) -> bool:
+        role = next((found[key] for key in role_keys if key in found), None) if isinstance(found, dict) else None
+        return isinstance(role, str) and role.lower() in DEFAULT_NAMES.roles and \
+            any(key in found for key in _SAID)  # type: ignore[operator]  # it is an object
+
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = parsed_if(is_message, value, "a message")
+    if is_message(value):
+        return [value]
     if not isinstance(value, str) or not value.lstrip().startswith("["):
         return value
 
