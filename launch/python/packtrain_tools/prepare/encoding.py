@@ -139,13 +139,11 @@ class Encoder:
         batch = _Batch()
         for number, record in enumerate(records):
             try:
-                document = decode(record, self._formats[record.file.path])
+                self._take(batch, number, decode(record, self._formats[record.file.path]))
             except BadRecord as fault:
                 batch.bad[number] = fault
             except ValueError as fault:
                 batch.bad[number] = BadRecord(str(fault), record.line)
-            else:
-                self._take(batch, number, document)
         self._encode_texts(records, batch)
         self._encode_chats(records, batch)
         self._encode_groups(records, batch)
@@ -167,7 +165,7 @@ class Encoder:
     def _as_asked(self, document: Document, learns_history: bool = False):
         if not isinstance(document, Instruction):
             return document
-        return document.as_conversation() if self._instructions_as_chat else document.as_text(learns_history)
+        return document.as_asked(self._instructions_as_chat, learns_history)
 
     def _encode_groups(self, records: list[Record], batch: _Batch):
         """Preferences and rollouts: their answers are neither divided nor shortened."""

@@ -20,7 +20,7 @@ _CHAT = ("system", "tools", "functions", WEIGHT)
 FORMATS = {
     "text": Columns(("text",), (WEIGHT,)),
     "prompt-completion": Columns(("prompt", "completion"), _CHAT),
-    "instruction": Columns(("instruction", "output"), ("input", "system", "history", WEIGHT)),
+    "instruction": Columns(("instruction", "output"), ("input", "history", *_CHAT)),
     "messages": Columns(("messages",), _CHAT),
     "sharegpt": Columns(("conversations",), _CHAT),
     "pairs": Columns(("chosen", "rejected"),

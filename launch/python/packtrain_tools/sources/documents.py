@@ -61,6 +61,16 @@ class Instruction:
     weight: float = 1.0
     history: tuple[tuple[str, str], ...] = ()  # earlier turns: question, answer
     reshaping: Reshaping = Reshaping()
+    tools: list[dict] | None = None  # of a conversation; text has no place for them
+
+    def as_asked(self, as_chat: bool, learns_history: bool) -> Conversation | Text:
+        """Raises ValueError."""
+        if as_chat:
+            return self.as_conversation()
+        if self.tools:
+            raise ValueError("has tools, and instructions become text (--instructions-as chat, or --column tools= "
+                             "leaves the column out)")
+        return self.as_text(learns_history)
 
     def as_text(self, learns_history: bool = False) -> Text:
         """Formats it under headings, as data for models without a chat template often is."""
@@ -82,7 +92,7 @@ class Instruction:
         for question, answer in (*self.history, (asked, self.output)):
             messages += [{"role": "user", "content": question},
                          {"role": "assistant", "content": answer}]
-        return self.reshaping.of(Conversation(messages, None, [None] * len(messages), self.group,
+        return self.reshaping.of(Conversation(messages, self.tools, [None] * len(messages), self.group,
                                               self.weight))
 
 

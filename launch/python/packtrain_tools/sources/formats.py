@@ -258,7 +258,7 @@ def _instruction(value: dict, reading: Reading, group: str, weight: float) -> In
     history = tuple(history_turns(value.get("history")))
     return Instruction(optional_string(value, "system"), string(value, "instruction"),
                        optional_string(value, "input"), string(value, "output"), group, weight, history,
-                       reading.reshaping)
+                       reading.reshaping, read_tools(value.get("tools"), value.get("functions")))
 
 
 def _messages(value: dict, reading: Reading, group: str, weight: float) -> Conversation:

@@ -193,7 +193,8 @@ def _instruction_member(value: dict, name: str, reading: Reading, weight: float)
     _check_answer(value[name], name)
     history = tuple(history_turns(value.get("history")))
     member = Instruction(optional_string(value, "system"), string(value, "instruction"),
-                         optional_string(value, "input"), value[name], "", weight, history, reading.reshaping)
+                         optional_string(value, "input"), value[name], "", weight, history, reading.reshaping,
+                         read_tools(value.get("tools"), value.get("functions")))
     return member, json.dumps([member.system, member.prompt, member.input, history])
 
 
