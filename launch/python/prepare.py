@@ -22,6 +22,7 @@ from packtrain_tools.prepare.unfinished import resolve_date
 from packtrain_tools.sources.documents import printable
 from packtrain_tools.showing import Decoders, has_color, legend
 from packtrain_tools.showing_groups import show_sample
+from packtrain_tools.sources.hints import hints_for
 from packtrain_tools.sources.files import KIND_NAMES, SourceFile, list_files
 from packtrain_tools.store_reader import StoreReader
 
@@ -44,6 +45,8 @@ def find_formats(arguments, files: list[SourceFile]) -> dict[str, FileFormat]:
         for name, count in counts.items():
             num_files = "" if count == 1 else f" in {count:,} files"
             print(f"{PROGRAM}: {printable(source)}: {name}{num_files}", file=sys.stderr)
+    for hint in dict.fromkeys(hint for form in formats.values() for hint in hints_for(form)):
+        print(f"{PROGRAM}: {hint}", file=sys.stderr)
     check_columns(arguments.column, files, formats)
     for what in options_without_effect(arguments, {form.name for form in formats.values()}):
         print(f"{PROGRAM}: has no effect: {what}", file=sys.stderr)
