@@ -100,6 +100,12 @@ def test_a_compressed_file_without_bytes_is_named(tmp_path, suffix):
     ("a.json", gzip.compress(LINE), "is compressed by gzip, though"),
     ("a.csv", b"PK\x03\x04\x00\x00", "is a ZIP archive .or a spreadsheet."),
     ("a.jsonl.gz", gzip.compress(gzip.compress(LINE)), "is compressed by gzip"),
+    ("a.txt", b"prompt,completion\na,b\n", "header of a table divided by commas\n.*ends in .csv, or give --as csv"),
+    ("a.csv.txt", b'\xef\xbb\xbf"id","text"\r\n1,"b"\r\n', "header of a table divided by commas"),
+    ("a", b"instruction\tinput\toutput\na\tb\tc\n", "header of a table divided by tabs\n.*give --as tsv"),
+    ("a.txt", b"prompt;completion\na;b\n", "divided by semicolons\n.*Save it as CSV"),
+    ("a.txt", b"- prompt: a\n  completion: b\n", "a list of records in YAML\n.*Convert it to JSONL"),
+    ("a.txt", b"---\n- messages:\n  - role: user\n", "a list of records in YAML"),
     ("a", b"\0" * 257 + b"ustar\x0000", "is a tar archive")])
 def test_files_that_are_not_what_their_name_says_are_refused(tmp_path, name, content, fault):
     with pytest.raises(ToolError, match=fault):
@@ -111,6 +117,8 @@ def test_files_that_are_not_what_their_name_says_are_refused(tmp_path, name, con
 @pytest.mark.parametrize("name, content", [
     ("a.txt", b"{} is empty"), ("a.txt", b"[1] A reference."), ("a.txt", b"{not json"),
     ("a.txt", b"PARTS of a text"), ("a.txt", b"BZh was here"), ("a.jsonl", b'["a"]\n' + LINE),
+    ("a.txt", b"prompt,completion"), ("a.txt", b"Prompt, completion and text\nare words."), ("a.txt", b"a,b\nc,d\n"),
+    ("a.txt", b"- text: a line\n- text: another\n"), ("a.txt", b"- name: a\n  messages: b\n"), ("a.md", b"text | more\n"),
     ("a.jsonl", b'[{"a": 1}]\n' + LINE), ("a.jsonl", b'{"broken\n' + LINE), ("a.txt", b"")])
 def test_files_that_only_look_odd_are_taken(tmp_path, name, content):
     list_files([str(written(tmp_path / name, content))])

@@ -5,6 +5,7 @@ import os
 import re
 
 from packtrain_tools.errors import ToolError
+from packtrain_tools.sources.columns import FORMATS, OURS
 from packtrain_tools.sources.files import COMPRESSIONS, LINES, STANDARD_INPUT, TEXT, SourceFile
 from packtrain_tools.sources.inputs import opened
 
@@ -23,6 +24,13 @@ _MARK = b"\xef\xbb\xbf"  # byte order mark
 _SPACE = " \t\r\n"
 _ARRAY = re.compile(r"\[\s*\{")
 _OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.)*"\s*:')
+_DELIMITED = ((",", "commas", "Rename it so that its name ends in .csv, or give --as csv."),
+              ("\t", "tabs", "Rename it so that its name ends in .tsv, or give --as tsv."),
+              (";", "semicolons", "Save it as CSV with commas, or as TSV."),
+              ("|", "'|'", "Save it as CSV with commas, or as TSV."))
+_NAME = re.compile(r"\w[\w.-]{0,40}")
+_YAML = re.compile(r"(?:---\s*\n)?- *([a-z]\w*):[ \n]")
+_YAML_KEYS = re.compile(r"^ +([a-z]\w*):[ \n]", re.M)
 _AS_TEXT = "`packtrain prepare --as text` reads it as plain text."
 
 
@@ -44,6 +52,8 @@ def check_content(file: SourceFile, is_forced: bool):
         _check_lines(file, text)
     elif file.kind == TEXT and not is_forced and text[:1] in ("{", "["):
         _check_text(file, text)
+    elif file.kind == TEXT and not is_forced:
+        _check_rows(file, text)
 
 
 def _check_magic(file: SourceFile, begin: bytes):
@@ -110,6 +120,28 @@ def _check_text(file: SourceFile, text: str):
         raise ToolError(f"{file.path}: would be read as plain text, and begins with a JSON object",
                         "Rename it so that its name ends in .jsonl (an object a line) or .json, or "
                         f"give --as jsonl or --as json. {_AS_TEXT}")
+
+
+def _check_rows(file: SourceFile, text: str):
+    """Texts that begin as tables or lists of records do, with columns of a format."""
+    if not text.partition("\n")[2].strip():
+        return
+    header = text.partition("\n")[0].strip()
+    for mark, what, advice in _DELIMITED:
+        names = {name.strip("\"' ") for name in header.split(mark)}
+        if len(names) > 1 and all(map(_NAME.fullmatch, names)) and (_has_columns(names) or "text" in names):
+            raise ToolError(f"{_place(file)}: would be read as plain text, and begins with the header of a table "
+                            f"divided by {what}", f"{advice} {_AS_TEXT}")
+    found = _YAML.match(text)
+    if found and found[1] in OURS and _has_columns({found[1], *_YAML_KEYS.findall(text)}):
+        raise ToolError(f"{_place(file)}: would be read as plain text, and begins as a list of records in YAML",
+                        f"Convert it to JSONL. {_AS_TEXT}")
+
+
+def _has_columns(names: set[str]) -> bool:
+    """True for those of a format that no prose has by chance."""
+    return any(set(columns.required) <= names for columns in FORMATS.values()
+               if columns.required not in ((), ("text",), ("label",)))
 
 
 def _is_json(line: str) -> bool:
