@@ -9,6 +9,12 @@ SENTENCES = {
     "empty_answers":
         "Answers that are empty or only white space: {n}. The model learns to say nothing there; "
         "remove them from the data if it should not.",
+    "missing_values":
+        "Answers, inputs or system prompts that are only the name of a missing value, such as nan or None: {n}. "
+        "Leave such values empty, or the records out, if they are no text.",
+    "replaced_characters":
+        "Records with the character U+FFFD, which stands for bytes that were no text: {n}. They were probably read in "
+        "another encoding than they were written in.",
     "equal_answers":
         "Pairs of equal answers that were left out: {n}. Neither is better, so there is nothing to learn.",
     "doubled_prompts":

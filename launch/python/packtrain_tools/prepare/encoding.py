@@ -14,6 +14,7 @@ from packtrain_tools.prepare.examples import (Examples, GroupColumns, as_groups,
                                               make_examples)
 from packtrain_tools.prepare.lengths import LengthLimits, Shortener, TooLong
 from packtrain_tools.prepare.loss_weights import is_rounded
+from packtrain_tools.prepare.odd_texts import note_odd_texts
 from packtrain_tools.prepare.preference_rows import (GroupRow, PreferenceRows, chosen_of, columns_of_groups,
                                                      with_members_as)
 from packtrain_tools.prepare.rollout_rows import RolloutRow, RolloutRows, columns_of_rollouts
@@ -152,6 +153,7 @@ class Encoder:
 
     def _take(self, batch: _Batch, number: int, document: Document):
         """Adds the document, or of a preference the chosen member where only that is wanted."""
+        note_odd_texts(document, batch.counts)
         if isinstance(document, Preference):
             document = with_members_as(document, self._as_asked)
             if self._options.only_chosen:
