@@ -26,7 +26,8 @@ def only_call(message):
 @pytest.mark.parametrize("keys, wanted", [
     ({}, None), ({"train": True}, 1.0), ({"train": False}, 0.0), ({"train": 0.25}, 0.25),
     ({"weight": 1}, 1.0), ({"weight": 0}, 0.0), ({"weight": 0.5, "train": None}, 0.5),
-    ({"weight": 1, "train": True}, 1.0)])
+    ({"weight": 1, "train": True}, 1.0), ({"trainable": False}, 0.0), ({"masked": True}, 0.0), ({"masked": False}, 1.0),
+    ({"masked": True, "train": False}, 0.0), ({"masked": None}, None)])
 def test_a_message_asks_for_a_weight_by_train_or_weight(keys, wanted):
     chat = read_messages([ASK, ANSWER | keys])
     assert chat.asked == [None, wanted]
@@ -44,7 +45,8 @@ def test_messages_of_every_role_may_be_learned(role):
     ({"train": 1.5}, "'train' is 1.5, wanted a number from 0 to 1"),
     ({"weight": -1}, "'weight' is -1, wanted a number from 0 to 1"),
     ({"weight": float("nan")}, "'weight' is NaN, wanted a number from 0 to 1"),
-    ({"weight": [1]}, "'weight' is a list, wanted true"),
+    ({"weight": [1]}, "'weight' is a list, wanted true"), ({"masked": "no"}, "'masked' is \"no\", wanted true"),
+    ({"masked": True, "train": True}, "its keys ask for different weights: 'train' for 1 and 'masked' for 0"),
     ({"weight": 0.5, "train": True}, "its keys ask for different weights: 'train' for 1 and 'weight' for 0.5")])
 def test_weights_that_are_none_are_refused_by_name(keys, fault):
     with pytest.raises(ValueError, match=f"turn 2: {fault}"):

@@ -15,7 +15,7 @@ from packtrain_tools.chat.values import check_depth, check_text, kind, share
 __all__ = ["ROLES", "REASONING", "SYSTEM_ROLES", "Conversation", "read_conversation",
            "read_messages", "read_prompt_completion", "read_sharegpt", "with_messages"]
 SYSTEM_ROLES = ("system", "developer")
-_WEIGHTS = ("train", "weight", "loss")  # of OpenAI, of ms-swift
+_WEIGHTS = ("train", "weight", "loss", "trainable")  # weight: of OpenAI, loss: of ms-swift
 REASONING = ("reasoning_content", "thinking", "reasoning")  # names of the same thing
 
 
@@ -167,6 +167,8 @@ def _weight(message: dict) -> float | None:
     """Removes `train` (true, false, or a number from 0 to 1), or another name of it, and returns its
     value."""
     given = {key: share(message.pop(key), f"'{key}'") for key in _WEIGHTS if key in message}
+    if "masked" in message:  # of torchtune
+        given["masked"] = 1 - share(message.pop("masked"), "'masked'")
     if len(set(given.values())) > 1:
         asked = " and ".join(f"'{key}' for {weight:g}" for key, weight in given.items())
         raise ValueError(f"its keys ask for different weights: {asked}")
