@@ -12,6 +12,9 @@ SENTENCES = {
     "missing_values":
         "Answers, inputs or system prompts that are only the name of a missing value, such as nan or None: {n}. "
         "Leave such values empty, or the records out, if they are no text.",
+    "media_placeholders":
+        "Records with the place of a picture, a film or a sound, such as <image>: {n}. Only text is learned, so "
+        "answers about it are about nothing; leave such records out.",
     "replaced_characters":
         "Records with the character U+FFFD, which stands for bytes that were no text: {n}. They were probably read in "
         "another encoding than they were written in.",

@@ -1,5 +1,6 @@
 """Counts texts that were probably damaged before they came here."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -9,11 +10,17 @@ from packtrain_tools.sources.documents import Document, Instruction, Preference,
 
 _REPLACED = "\ufffd"  # decoders put it in the place of bytes that are no text
 _MISSING = {"nan", "NaN", "None", "null", "NULL", "<NA>"}  # what programs write for a missing value
+# Where trainers of pictures, films and sounds put them.
+_PLACEHOLDER = re.compile(r"<(image|video|audio)>|<\|(image|image_pad|video_pad|audio|audio_bos|vision_start)\|>|"
+                          r"<start_of_image>|\[IMG\]")
 
 
 def note_odd_texts(document: Document, counts: Counter):
-    """Counts a record with replaced characters, and answers that are only the name of a missing value."""
+    """Counts a record with replaced characters or places of pictures, and answers that are only the name of a
+    missing value."""
     texts = list(_texts_of(document))
+    if any(_PLACEHOLDER.search(text) for text, _ in texts):
+        counts["media_placeholders"] += 1
     if any(_REPLACED in text for text, _ in texts):
         counts["replaced_characters"] += 1
     missing = sum(may_miss and text.strip() in _MISSING for text, may_miss in texts)
