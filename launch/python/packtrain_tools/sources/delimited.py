@@ -6,7 +6,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from packtrain_tools.chat.values import Unreadable
@@ -94,8 +94,8 @@ class _Line:
 
 
 class _Rows:
-    """Rows as (first line, first byte, number of bytes, cells or the reason why there are none). Where a quote
-    joins lines that are rows of their own, only the first of them is bad, and the others are read."""
+    """Rows as (first line, first byte, number of bytes, cells or the reason why there are none). Where two quotes
+    join lines that are rows of their own, the lines with these quotes are bad, and those between them are read."""
 
     def __init__(self, file: SourceFile, stream: BinaryIO):
         csv.field_size_limit(MAX_LINE_BYTES)
@@ -122,6 +122,7 @@ class _Rows:
                 cells = Unreadable(f"has a quote that joins it with the lines to {self._num_lines}, each of which is a "
                                    "row of its own; wanted a quote at both ends of a cell, or none (save the file as "
                                    "JSONL if the lines are one cell)", self._taken[0].text[:SHOWN_CHARS])
+                self._taken[-1] = replace(self._taken[-1], fault=f"has the quote that ends a cell of line {line}")
                 self._read_again()
         except csv.Error as error:
             through = f", with the lines to {self._num_lines}" if self._num_lines > line else ""
