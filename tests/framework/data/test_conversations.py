@@ -61,6 +61,21 @@ def test_text_parts_have_one_form(parts):
     assert message["content"] == [{"type": "text", "text": "Three."}]
 
 
+@pytest.mark.parametrize("parts", [[{"type": "text", "text": "Three."}], [{"type": "output_text", "text": "Three."}]])
+def test_parts_as_json_in_a_string_are_parts(parts):
+    answer = {"role": "assistant", "content": json.dumps(parts)}
+    assert read_messages([ASK, answer]).messages[1]["content"] == [{"type": "text", "text": "Three."}]
+    picture = json.dumps([{"type": "image_url", "image_url": {"url": "x"}}, *parts])
+    with pytest.raises(ValueError, match="turn 1: part 1 of the content is of the type 'image_url', wanted text"):
+        read_messages([{"role": "user", "content": picture}, answer])
+
+
+@pytest.mark.parametrize("text", ['[{"type": "text"}]', '[{"type": "owl", "text": "x"}]', '["text"]', "[1]", "[]", "[{", "[x] y",
+                                  '[{"type": "text", "text": "x"}] is a list', '{"type": "text", "text": "x"}'])
+def test_other_texts_in_brackets_stay_text(text):
+    assert read_messages([ASK, {"role": "assistant", "content": text}]).messages[1]["content"] == text
+
+
 @pytest.mark.parametrize("part, fault", [
     ({"type": "image_url", "image_url": {"url": "x"}}, "of the type 'image_url', wanted text"),
     ({"type": "image"}, "of the type 'image', wanted text"),

@@ -17,7 +17,7 @@ RECORDS = [{"messages": PLAIN}, {"conversations": PLAIN}, {"prompt": "A", "compl
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("name, value", [
     ("images", ["a.png"]), ("image", "a.png"), ("videos", [["a.mp4"]]), ("audios", ["a.wav"]),
-    ("audio", {"array": [0.5], "sampling_rate": 16000}), ("Image", PICTURE), ("image_path", "a.png")])
+    ("audio", {"array": [0.5], "sampling_rate": 16000}), ("Image", PICTURE), ("image_path", "a.png"), ("img", "a.png")])
 def test_a_column_of_media_is_refused_by_name(tmp_path, record, name, value):
     fault = only(tmp_path, record | {name: value})
     assert f"'{name}' is " in fault and "only text is learned" in fault and f"--column {name}=" in fault

@@ -1,13 +1,18 @@
 """The content of a message: text, or a list of parts of which only text is used."""
 
-from packtrain_tools.chat.values import check_text, kind
+from packtrain_tools.chat.values import check_text, kind, parsed_if
 
 _TEXT_TYPES = ("text", "input_text", "output_text")
 _THOUGHT_TYPES = ("thinking", "reasoning")
+_PART_TYPES = (*_TEXT_TYPES, *_THOUGHT_TYPES, "image", "image_url", "input_image", "video", "video_url", "audio",
+               "audio_url", "input_audio")
 
 
 def read_content(value: object, role: str) -> tuple[str | list[dict] | None, str]:
-    """Returns the content (None without parts) and the reasoning among its parts. Raises ValueError."""
+    """Returns the content (None without parts) and the reasoning among its parts. Tables hold lists of parts as JSON
+    in a string where other contents are text. Raises ValueError."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = parsed_if(_are_parts, value, "'content'")
     if isinstance(value, str):
         check_text(value, "'content'")
         return value, ""
@@ -25,6 +30,11 @@ def read_content(value: object, role: str) -> tuple[str | list[dict] | None, str
         check_text(text, f"part {number} of the content")
         parts.append({"type": "text", "text": text})
     return parts or None, "\n".join(thoughts)
+
+
+def _are_parts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and \
+        all(isinstance(part, dict) and part.get("type") in _PART_TYPES and len(part) > 1 for part in value)
 
 
 def text_of(content: str | list[dict] | None) -> str:

@@ -5,7 +5,7 @@ import re
 
 from packtrain_tools.chat.values import kind, parsed_if
 
-_NAME = re.compile(r"(image|picture|photo|video|audio|speech)s?"
+_NAME = re.compile(r"(image|img|picture|photo|video|audio|speech)s?"
                    r"([_-]?(path|file|filename|url|uri|list|data|bytes|base64))?s?|pixel_values", re.I)
 
 
