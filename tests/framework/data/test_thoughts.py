@@ -40,8 +40,8 @@ def test_answers_that_were_cut_off_are_counted(folder, tmp_path, content, more, 
     unlearned = chunk_of(folder, tmp_path, [{"messages": [*chat(content, **more)["messages"], ASK, chat("x")["messages"][1]]}],
                          mask=MaskOptions("last"))
     assert name not in unlearned.counts
-    if not more:
-        assert chunk_of(folder, tmp_path, [{"prompt": "How many?", "completion": content}]).counts[name] == 1
+    for end in ("", "<|im_end|>") if not more else ():
+        assert chunk_of(folder, tmp_path, [{"prompt": "How many?", "completion": content + end}]).counts[name] == 1
 
 
 @pytest.mark.parametrize("content", ["Three.", f"{THOUGHT}Three.", "Write <think> first.", "I count.</think>Three."])
@@ -54,3 +54,15 @@ def test_a_call_after_a_thought_is_whole(folder, tmp_path):
     call = {"type": "function", "function": {"name": "count", "arguments": {}}}
     rows = [chat("", reasoning_content="I count.", tool_calls=[call]), chat(THOUGHT, tool_calls=[call])]
     assert not {"open_thoughts", "thoughts_alone"} & set(chunk_of(folder, tmp_path, rows).counts)
+
+
+@pytest.mark.parametrize("key, value, number", [
+    ("finish_reason", "length", 1), ("stop_reason", "max_tokens", 1), ("finish_reason", "stop", 0), ("stop_reason", "end_turn", 0)])
+def test_answers_whose_record_says_that_they_were_cut_off_are_counted(folder, tmp_path, key, value, number):
+    counts = chunk_of(folder, tmp_path, [chat("Three", **{key: value})]).counts
+    assert counts.get("cut_answers", 0) == number and not any("unread" in name for name in counts)
+
+
+def test_a_completion_of_only_its_end_is_empty(folder, tmp_path):
+    chunk = chunk_of(folder, tmp_path, [{"prompt": "How many?", "completion": "<|im_end|>\n"}])
+    assert chunk.counts["empty_answers"] == chunk.counts["ended_already"] == 1

@@ -15,13 +15,13 @@ from packtrain_tools.chat.forms import forms_of
 from packtrain_tools.chat.given_ends import GivenEnds
 from packtrain_tools.chat.parts import SHOWN, TOOLS, LostPart, lost_parts, track
 from packtrain_tools.chat.template import ChatTemplate, Refused
-from packtrain_tools.chat.thoughts import fault_of_message
+from packtrain_tools.chat.thoughts import REASONS, fault_of_message
 from packtrain_tools.chat.turn_ends import TurnEnds
 from packtrain_tools.chat.turns import RenderedTurns
 
 UNREAD_KEY = "unread_key:"  # of a count: the key of a message follows
 _READ_KEYS = {"role", "content", "reasoning_content", "tool_calls"}
-_LABELS = {"name", "id", "tool_call_id"}  # say nothing to a model whose template leaves them out
+_LABELS = {"name", "id", "tool_call_id", *REASONS}  # say nothing to a model whose template leaves them out
 _TOOLS = ("tools", "functions")
 _KEY = re.compile(r"[\w-]{1,40}")
 TRAIN_ON = ("assistant", "last", "each-turn", "all")

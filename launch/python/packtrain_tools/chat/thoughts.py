@@ -1,10 +1,12 @@
-"""Thoughts in tags at the beginning of a content, as reasoning models write them."""
+"""Thoughts in tags at the beginning of a content, as reasoning models write them, and answers that were cut off."""
 
 import re
 
 from packtrain_tools.chat.content import text_of
 
 _THOUGHT = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
+REASONS = ("finish_reason", "stop_reason")  # of OpenAI, of Anthropic
+_CUT = ("length", "max_tokens", "MAX_TOKENS")
 _BEGIN = re.compile(r"\s*<think>")
 
 
@@ -33,7 +35,9 @@ def fault_of_thought(text: str) -> str | None:
 
 
 def fault_of_message(message: dict) -> str | None:
-    """The same for the turn of an assistant, whose reasoning may be next to its content."""
+    """The same for the turn of an assistant, whose reasoning may be next to its content, with why it ended."""
+    if any(message.get(key) in _CUT for key in REASONS):
+        return "cut_answers"
     text = text_of(message.get("content"))
     if message.get("tool_calls"):
         return "open_thoughts" if fault_of_thought(text) == "open_thoughts" else None

@@ -40,6 +40,9 @@ SENTENCES = {
         "Answers that begin with an empty thought which the chat template adds: {n}. The model learns "
         "not to think; --template-option enable_thinking=false makes the empty thought part of the "
         "prompt where the template knows that option.",
+    "cut_answers":
+        "Answers that were cut off, by their 'finish_reason' or 'stop_reason': {n}. The model learns to stop there; "
+        "remove them from the data if it should not.",
     "open_thoughts":
         "Answers whose thought does not end (<think> without </think>): {n}. They were probably cut off, and the "
         "model learns to stop in a thought; remove them from the data if it should not.",

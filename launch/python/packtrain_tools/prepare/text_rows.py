@@ -90,7 +90,9 @@ class TextRows:
             mask[:len(prefix) + len(prompt)] = 0
             if ended:
                 mask[len(ids) - self._num_after_end(learned):] = 0
-            fault = fault_of_thought(text.text) if text.text.strip() else "empty_answers"
+            said = text.text.strip()
+            said = said.removesuffix(next(filter(said.endswith, self._ends), "")) if ended else said
+            fault = fault_of_thought(said) if said.strip() else "empty_answers"
             if fault:
                 counts[fault] += 1
         return ids, mask
