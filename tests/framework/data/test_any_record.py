@@ -109,7 +109,7 @@ READINGS = [Reading(), Reading("doc", reshaping=Reshaping("S", True))]
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_line_is_a_document_or_a_named_bad_line(tmp_path, name, reading):
     chance = random.Random(f"{name} {reading.group_by}")
-    records = [odd_record(chance, name) for _ in range(1500)]
+    records = [odd_record(chance, name) for _ in range(2000)]
     found = documents(write_lines(tmp_path / "a.jsonl", *records), reading=reading, wanted=name)
     assert len(found) == len(records)
     check_all(found)
