@@ -76,6 +76,16 @@ void OutputFile::write_at(std::size_t offset, std::span<const std::byte> bytes) 
   }
 }
 
+std::size_t OutputFile::size() const {
+  struct stat status{};
+  if (::fstat(descriptor_, &status) != 0) fail("fstat");
+  return static_cast<std::size_t>(status.st_size);
+}
+
+void OutputFile::truncate(std::size_t size) {
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("ftruncate");
+}
+
 void OutputFile::sync() {
   if (::fsync(descriptor_) != 0) fail("fsync");
 }

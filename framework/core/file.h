@@ -25,6 +25,9 @@ class OutputFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void write_at(std::size_t offset, std::span<const std::byte> bytes);
+  std::size_t size() const;
+  // Removes what comes after the first `size` bytes. Works on a full disk.
+  void truncate(std::size_t size);
   void sync();
   void close();
 

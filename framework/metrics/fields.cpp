@@ -85,6 +85,8 @@ constexpr auto kFields = std::to_array<MetricField>({
     {"num_allocation_retries", &StepRecord::num_allocation_retries, kCounter,
      "packtrain_allocation_retries_total",
      "Allocations for which cached device memory had to be given back first"},
+    {"num_unwritten_lines", &StepRecord::num_unwritten_lines, kGauge, "packtrain_unwritten_lines",
+     "Lines of metrics.jsonl and example losses that wait for a write, or are lost"},
     {"slowest_rank", &StepRecord::slowest_rank, kGauge, "packtrain_slowest_rank",
      "Rank that takes the most time of its own, when ranks were last compared"},
     {"slowest_ratio", &StepRecord::slowest_ratio, kGauge, "packtrain_slowest_ratio",

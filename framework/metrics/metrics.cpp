@@ -44,6 +44,8 @@ class RunLog {
     progress_.command(record);
   }
 
+  std::int64_t num_unwritten_lines() const { return file_.num_unwritten_lines(); }
+
  private:
   MetricsFile file_;
   Progress progress_;
@@ -57,7 +59,9 @@ class RunMetrics final : public Metrics {
     if (options.rank == 0) log_.emplace(options);
   }
 
-  void step(const StepRecord& record) override {
+  void step(const StepRecord& own) override {
+    StepRecord record = own;
+    if (log_) record.num_unwritten_lines += log_->num_unwritten_lines();
     registry_.step(record);
     if (log_) log_->step(record);
   }

@@ -101,6 +101,9 @@ struct StepRecord {
   std::int64_t communication_memory_bytes = 0;  // weight and gradient slots, not in the two above
   // times that the allocator had to free cached blocks first
   std::int64_t num_allocation_retries = 0;
+  // Lines of this rank's metrics.jsonl and example losses that wait for a write, or are lost.
+  // Metrics adds those of metrics.jsonl.
+  std::int64_t num_unwritten_lines = 0;
   // Of the latest steps in which ranks were compared. The slowest rank has the largest ratio of its
   // own time in a phase to the median of ranks. Phase: "data" or "compute", "" before the first.
   std::int64_t slowest_rank = 0;
@@ -169,7 +172,7 @@ class Metrics {
   static std::unique_ptr<Metrics> start(const MetricsOptions& options);
   virtual ~Metrics() = default;
 
-  // These throw Error(kInternal) when metrics.jsonl cannot be written.
+  // Where metrics.jsonl cannot be written, lines wait (metrics_file.h).
   virtual void step(const StepRecord& record) = 0;
   virtual void evaluation(const EvaluationRecord& record) = 0;
   virtual void command(const CommandRecord& record) = 0;  // of an earlier or the latest step
@@ -185,11 +188,10 @@ class Metrics {
 // and the labels run, host and rank. Rank 0 calls it with every rank's endpoint ("" = none) and
 // host. An endpoint on all interfaces (0.0.0.0, ::) is written with the rank's host name. The
 // metrics have these labels as well, so the scrape job needs `honor_labels: true`. Otherwise
-// Prometheus keeps both, one with the name exported_run. Throws Error(kInternal) when the file
-// cannot be written.
+// Prometheus keeps both, one with the name exported_run. A file that cannot be written is a
+// warning.
 // With the environment variable PACKTRAIN_TARGETS_FOLDER it is also written there as
-// NAME-HASH.json, because Prometheus accepts patterns only in the last part of a path. A failure of
-// that is a warning.
+// NAME-HASH.json, because Prometheus accepts patterns only in the last part of a path.
 void write_metrics_targets(const std::string& run_folder, const std::string& run_name,
                            const std::vector<std::string>& endpoints,
                            const std::vector<std::string>& hosts);

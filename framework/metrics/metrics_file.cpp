@@ -1,9 +1,11 @@
 #include "framework/metrics/metrics_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "framework/core/logging.h"
 
@@ -61,6 +63,12 @@ void cut_evaluation_of(const std::string& path, std::int64_t step) {
 
 namespace {
 
+constexpr std::size_t kMaxWaitingBytes = std::size_t{16} << 20U;
+
+std::int64_t count_lines(std::string_view text) {
+  return std::ranges::count(text, '\n');
+}
+
 // Truncates the file before the member that appends to it is constructed.
 std::string cut_then_return(const std::string& path, std::int64_t first_step) {
   truncate_after_step(path, first_step);
@@ -70,13 +78,66 @@ std::string cut_then_return(const std::string& path, std::int64_t first_step) {
 }  // namespace
 
 MetricsFile::MetricsFile(const std::string& path, std::int64_t first_step)
-    : file_(cut_then_return(path, first_step), OutputFile::Mode::kAppend,
+    : path_(path),
+      file_(cut_then_return(path, first_step), OutputFile::Mode::kAppend,
             ErrorCategory::kInternal) {}
 
+MetricsFile::~MetricsFile() {
+  if (!waiting_.empty()) write_waiting();
+  if (num_unwritten_lines() == 0) return;
+  log_warning("{}: {} line(s) of this process are not in the file", path_, num_unwritten_lines());
+}
+
 void MetricsFile::append(std::string_view line) {
-  std::string text(line);
+  std::string& text = waiting_.emplace_back(line);
   text += '\n';
-  file_.write(text);
+  num_waiting_bytes_ += text.size();
+  num_waiting_ += count_lines(text);
+  write_waiting();
+  if (num_waiting_bytes_ > kMaxWaitingBytes) lose_oldest();
+}
+
+void MetricsFile::write_waiting() {
+  try {
+    remove_incomplete_line();
+    while (!waiting_.empty()) {
+      complete_bytes_ = file_.size();
+      file_.write(waiting_.front());
+      complete_bytes_.reset();
+      drop_front();
+    }
+    if (std::exchange(has_failed_, false)) log_info("{}: can be written again", path_);
+  } catch (const Error& error) {
+    if (!std::exchange(has_failed_, true)) {
+      log_warning(
+          "{}: training continues, and lines of this file wait in memory. Free space on its disk, "
+          "or make it writable; the next line tries again",
+          error.message());
+    }
+  }
+  try {
+    remove_incomplete_line();
+  } catch (const Error&) {  // the next write tries again
+  }
+}
+
+void MetricsFile::remove_incomplete_line() {
+  if (!complete_bytes_) return;
+  if (file_.size() > *complete_bytes_) file_.truncate(*complete_bytes_);
+  complete_bytes_.reset();
+}
+
+void MetricsFile::drop_front() {
+  num_waiting_bytes_ -= waiting_.front().size();
+  num_waiting_ -= count_lines(waiting_.front());
+  waiting_.pop_front();
+}
+
+void MetricsFile::lose_oldest() {
+  while (num_waiting_bytes_ > kMaxWaitingBytes) {
+    num_lost_ += count_lines(waiting_.front());
+    drop_front();
+  }
 }
 
 }  // namespace packtrain

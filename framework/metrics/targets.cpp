@@ -36,11 +36,12 @@ std::optional<std::string> shared_path(const std::string& run_folder, const std:
   return fmt::format("{}/{}-{}.json", folder, run_name, hash);
 }
 
-void write_shared(const std::string& path, const std::string& text) {
+// A failure does not end a run.
+void write_targets(const std::string& path, const std::string& text, std::string_view consequence) {
   try {
     write_text_atomically(path, text, ErrorCategory::kInternal);
   } catch (const Error& error) {
-    log_warning("Prometheus will not find this run by PACKTRAIN_TARGETS_FOLDER: {}", error.what());
+    log_warning("{}: {}; training continues", error.message(), consequence);
   }
 }
 
@@ -69,12 +70,14 @@ void write_metrics_targets(const std::string& run_folder, const std::string& run
   }
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
   const std::string text = groups.dump(2, ' ', /*ensure_ascii=*/false, replace) + "\n";
-  write_text_atomically(own_path(run_folder), text, ErrorCategory::kInternal);
-  if (const auto path = shared_path(run_folder, run_name)) write_shared(*path, text);
+  write_targets(own_path(run_folder), text, "Prometheus will not find this run by its folder");
+  if (const auto path = shared_path(run_folder, run_name)) {
+    write_targets(*path, text, "Prometheus will not find this run by PACKTRAIN_TARGETS_FOLDER");
+  }
 }
 
 void remove_metrics_targets(const std::string& run_folder, const std::string& run_name) {
-  write_text_atomically(own_path(run_folder), "[]\n", ErrorCategory::kInternal);
+  write_targets(own_path(run_folder), "[]\n", "Prometheus will ask for the ended run");
   std::error_code ignored;
   if (const auto path = shared_path(run_folder, run_name)) std::filesystem::remove(*path, ignored);
 }

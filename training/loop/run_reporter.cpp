@@ -163,6 +163,7 @@ void RunReporter::step(const LaunchedStep& step, const StepOutcome::Values& valu
   add_checkpoints(record);
   add_times(step, times, record);
   add_memory(record);
+  if (loss_log_ != nullptr) record.num_unwritten_lines = loss_log_->num_unwritten_lines();
   details_.add_to(record, values.details);
   if (step.hessian) record.hessian = hessian_record(*step.hessian, values.applied);
   metrics_->step(record);

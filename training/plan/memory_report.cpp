@@ -88,7 +88,11 @@ void MemoryReport::compare(std::int64_t communication_bytes) {
     if (plan.total() > plan_.total()) plan_ = std::move(plan);
   }
   const MeasuredMemory measured = measure_memory(device_, communication_bytes);
-  write(&measured);
+  try {
+    write(&measured);
+  } catch (const Error& error) {
+    log_warning("{}: it has no measured memory; training continues", error.message());
+  }
   const auto planned = static_cast<double>(plan_.total());
   const double over = static_cast<double>(measured.allocated + measured.outside) - planned;
   const bool is_off = std::abs(over) > std::max(kTolerance * planned, kTolerableBytes);

@@ -28,6 +28,8 @@ class ExampleLossLog {
   HostBuffer fetch(const at::Tensor& row_losses);
   // Writes the step's lines. Call it when `row_losses` has arrived. `step` counts from 1.
   void write(HostBuffer row_losses, std::int64_t step, std::span<const PackedBatch> micro_batches);
+  // Details: MetricsFile.
+  std::int64_t num_unwritten_lines() const { return file_.num_unwritten_lines(); }
 
  private:
   const TokenStore& store_;

@@ -44,6 +44,7 @@ inline StepRecord distinct_record() {
   r.reserved_memory_bytes = 72'000'000'000;
   r.communication_memory_bytes = 4'000'000'000;
   r.num_allocation_retries = 7;
+  r.num_unwritten_lines = 3;
   r.slowest_rank = 5;
   r.slowest_ratio = 1.375;
   return r;

@@ -14,6 +14,7 @@
 #include "framework/core/file.h"
 #include "framework/metrics/json_line.h"
 #include "framework/metrics/listen_socket.h"
+#include "tests/framework/metrics/full_disk.h"
 #include "tests/framework/metrics/http_client.h"
 #include "tests/framework/metrics/temporary_folder.h"
 
@@ -220,6 +221,19 @@ TEST(Metrics, KeepsAFileWithNothingToCutAsItIs) {
   options.first_step = 1;
   const auto metrics = Metrics::start(options);
   EXPECT_EQ(metrics_text(folder), text);
+}
+
+TEST(Metrics, CountsTheLinesThatAFullDiskDoesNotTake) {
+  const TemporaryFolder folder;
+  const auto metrics = Metrics::start(options_in(folder));
+  const FullDisk disk(1);
+  metrics->step(record_of(1));
+  metrics->step(record_of(2));
+  metrics->evaluation({.step = 2, .loss = 2.5});
+  metrics->step(record_of(3));
+  const HttpAnswer answer = request(metrics->endpoint().value(), "GET", "/metrics");
+  EXPECT_EQ(metric_value(answer.body, "packtrain_step"), 3);
+  EXPECT_EQ(metric_value(answer.body, "packtrain_unwritten_lines"), 3) << "before step 3";
 }
 
 TEST(Metrics, NamesAFileThatCannotBeWritten) {

@@ -66,6 +66,7 @@ ordered_json line_of(const StepRecord& r) {
           {"reserved_memory_bytes", r.reserved_memory_bytes},
           {"communication_memory_bytes", r.communication_memory_bytes},
           {"num_allocation_retries", r.num_allocation_retries},
+          {"num_unwritten_lines", r.num_unwritten_lines},
           {"slowest_rank", r.slowest_rank},
           {"slowest_ratio", r.slowest_ratio}};
 }

@@ -95,6 +95,18 @@ TEST(MetricsTargets, ASitesFolderThatIsMissingCostsAWarning) {
   remove_metrics_targets(run.path(), "flan");
 }
 
+TEST(MetricsTargets, ARunFolderThatCannotBeWrittenCostsAWarning) {
+  const TemporaryFolder folder;
+  const std::string missing = folder.file("missing");
+  testing::internal::CaptureStdout();
+  write_metrics_targets(missing, "run", {"127.0.0.1:1"}, {"node1"});
+  remove_metrics_targets(missing, "run");
+  const std::string output = testing::internal::GetCapturedStdout();
+  EXPECT_NE(output.find("Prometheus will not find this run by its folder"), std::string::npos)
+      << output;
+  EXPECT_NE(output.find("Prometheus will ask for the ended run"), std::string::npos) << output;
+}
+
 TEST(MetricsTargets, WantsAHostARank) {
   EXPECT_THROW(targets_of({"127.0.0.1:1", ""}, {"node1"}), Error);
 }
