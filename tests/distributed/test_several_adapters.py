@@ -260,3 +260,27 @@ def test_changed_adapters_are_refused_on_resume(lab, stores, unbroken):
     code, _, err = lab.finish(lab.start("together-changed", *SHARED, together(entries), *SAVES))
     assert code == 66
     assert "adapters" in err
+
+
+@pytest.mark.parametrize("names, words", [([], "but this run trains a whole model"),
+                                          (["wide"], "but this run trains one adapter, wide"),
+                                          (["plain", "wide"], "but this run trains the adapters plain, wide")],
+                         ids=["none", "one", "two"])
+def test_other_adapters_than_the_checkpoints_are_named(lab, stores, unbroken, names, words):
+    """Also where allow_changed has all keys that differ: a checkpoint is not damaged by it."""
+    name = f"together-other-{len(names)}"
+    take_checkpoint(unbroken, 7, lab.folder / "runs" / name)
+    entries = {key: adapters(stores)[key] for key in names}
+    code, _, err = lab.finish(lab.start(name, *SHARED, "adapter.kind=none", together(entries), *SAVES,
+                                        "checkpoint.allow_changed=[adapters,adapter.kind,data.train]"))
+    assert code == 66, err
+    assert "holds the adapters plain, wide, drops" in err and words in err, err
+    assert "damaged" not in err
+
+
+def test_one_adapter_does_not_continue_as_several(lab, stores, own_runs):
+    take_checkpoint(own_runs["plain"], 7, lab.folder / "runs" / "alone-as-several")
+    code, _, err = lab.finish(lab.start("alone-as-several", *SHARED, together(adapters(stores)), *SAVES,
+                                        "checkpoint.allow_changed=[adapters,adapter.kind]"))
+    assert code == 66, err
+    assert "holds one adapter, plain, but this run trains the adapters plain, wide, drops" in err, err

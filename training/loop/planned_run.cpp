@@ -1,6 +1,7 @@
 #include "training/loop/planned_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <set>
 #include <span>
@@ -12,6 +13,7 @@
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "framework/core/units.h"
+#include "models/adapters/lora_text.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/plan/gather_slots.h"
 #include "training/plan/plan_continuation.h"
@@ -25,6 +27,35 @@
 
 namespace packtrain {
 namespace {
+
+std::vector<std::string> names_of(const std::vector<LoraOptions>& adapters) {
+  std::vector<std::string> names;
+  for (const LoraOptions& adapter : adapters) names.push_back(adapter.name);
+  return names;
+}
+
+std::string describe_adapters(const std::vector<std::string>& names) {
+  if (names.empty()) return "a whole model";
+  if (names.size() > 1) return fmt::format("the adapters {}", fmt::join(names, ", "));
+  return names.front().empty() ? "one adapter without a name" : "one adapter, " + names.front();
+}
+
+// The parts of a checkpoint are found by the adapter's name: those of another one would seem to be
+// damaged. checkpoint.allow_changed cannot allow it.
+void check_same_adapters(const ResumePoint& resumed, const RunInputs& inputs) {
+  std::vector<std::string> saved;
+  std::vector<std::string> present;
+  if (!resumed.adapter.empty()) saved = names_of(parse_lora_list(resumed.adapter, resumed.folder));
+  if (inputs.source.adapter) present = names_of(inputs.source.adapter->adapters);
+  if (saved.size() < 2 && present.size() < 2) return;
+  if (std::set(saved.begin(), saved.end()) == std::set(present.begin(), present.end())) return;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("{} holds {}, but this run trains {}", resumed.folder,
+                          describe_adapters(saved), describe_adapters(present)),
+              "Restore `adapters`, or give this run its own run.output. To train one of several "
+              "further, make a folder of it with `packtrain export --adapter NAME`, and give that "
+              "as adapter.path.");
+}
 
 void check_resumed(const Config& config, const RunInputs& inputs, const PlannedRun& run, int rank) {
   const ResumePoint& resumed = *run.resumed;
@@ -71,6 +102,7 @@ void log_adapters(const RunInputs& inputs, const RunPlan& plan) {
 }
 
 void make_plan(const Config& config, const RunInputs& inputs, World& world, PlannedRun& run) {
+  if (run.resumed) check_same_adapters(*run.resumed, inputs);
   run.plan = std::make_unique<RunPlan>(config, inputs.source.decoder, *inputs.stores.all,
                                        run.resumed, *inputs.device.device, world,
                                        AdapterStores{inputs.stores.configs, inputs.stores.own});

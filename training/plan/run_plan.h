@@ -40,6 +40,7 @@ struct ResumePoint {
   std::int64_t epoch = 0;  // of the last step done
   std::string base_digest = {};
   std::string reference_digest = {};
+  std::string adapter = {};
 };
 
 class RunPlan {

@@ -36,7 +36,8 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
                     state.samples_due,
                     state.epoch,
                     state.base_digest,
-                    state.reference_digest};
+                    state.reference_digest,
+                    state.adapter};
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {
