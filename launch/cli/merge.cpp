@@ -5,6 +5,7 @@
 
 #include "framework/core/logging.h"
 #include "launch/cli/arguments.h"
+#include "launch/cli/export_rounding.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
 #include "launch/cli/sources.h"
@@ -20,7 +21,7 @@ namespace {
 struct Request {
   Config config;
   std::string out;
-  std::string dtype = "bfloat16";
+  std::string dtype;  // empty: each tensor has the type that it has in the model
   ExportOptions options;
 };
 
@@ -32,7 +33,7 @@ void add_options(CLI::App& app, Request& request) {
                  "PEFT folder, or a checkpoint of a run that trained an adapter")
       ->required();
   app.add_option("--out", request.out, "folder to make")->required()->type_name("DIR");
-  app.add_option("--dtype", request.dtype, "of the weights written (default bfloat16)")
+  app.add_option("--dtype", request.dtype, "of the weights written (default: each as in MODEL)")
       ->check(CLI::IsMember({"bfloat16", "float32"}));
   app.add_option("--tokenizer", request.options.tokenizer_folder,
                  "folder whose tokenizer files to copy (default: MODEL, if it has one)")
@@ -62,6 +63,18 @@ Config check_checkpoint_base(const ModelSource& source, const Config& config) {
   return of_run;
 }
 
+// Returns the types' name for the last line. A checkpoint as MODEL has the type of its run.
+std::string choose_types(const ModelSource& source, Request& request) {
+  std::string dtype = request.dtype;
+  if (dtype.empty() && source.kind == ModelSource::Kind::kHuggingFace) {
+    request.options.types_folder = source.folder;
+    return "in the data types of the model";
+  }
+  if (dtype.empty()) dtype = dtype_of_run(read_checkpoint_state(source.folder));
+  request.options.bfloat16 = dtype == "bfloat16";
+  return dtype;
+}
+
 }  // namespace
 
 int run_merge(int argc, char** argv) {
@@ -74,14 +87,14 @@ int run_merge(int argc, char** argv) {
   const ModelSource source = find_model(request.config);
   const Config stored = check_checkpoint_base(source, request.config);
   ExportOptions& options = request.options;
-  options.bfloat16 = request.dtype == "bfloat16";
+  const std::string dtype = choose_types(source, request);
   options.model_config = source.config_json;
   if (has_text_part(source.config_json)) options.whole_folder = model;
   if (options.tokenizer_folder.empty() && has_tokenizer(model)) options.tokenizer_folder = model;
   export_model(request.out, without_adapter(source.decoder), merged_parameters(source, 0, stored),
                options);
   print_result(fmt::format("{}: {} with {} added, {}\n", request.out, model,
-                           request.config.adapter.path, request.dtype));
+                           request.config.adapter.path, dtype));
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "training/checkpoint/hf_files.h"
 #include "training/checkpoint/hf_special_tokens.h"
 #include "training/checkpoint/hf_text_tower.h"
+#include "training/checkpoint/hf_types.h"
 #include "training/checkpoint/hf_weights.h"
 #include "training/checkpoint/hugging_face.h"
 #include "training/checkpoint/temporary_folder.h"
@@ -109,9 +110,25 @@ Whole open_whole(const ExportOptions& options, const DecoderConfig& config) {
   return whole;
 }
 
-// The narrowest dtype that holds all tensors exactly, because transformers loads all with one
-// dtype.
-const char* dtype_of(const ExportOptions& options, const HfTensors& others) {
+// The types of the weights that are written.
+HfTypes weight_types(const ExportOptions& options, const std::vector<WeightPiece>& pieces) {
+  if (options.types_folder.empty()) {
+    return {.of_others = options.bfloat16 ? DataType::kBFloat16 : DataType::kFloat32};
+  }
+  HfTensors tensors = open_hf_tensors(options.types_folder);
+  if (!options.prefix.empty()) {
+    tensors = without_prefix(tensors, options.prefix, options.types_folder);
+  }
+  return types_of(tensors, pieces);
+}
+
+// The folder's own dtype where it gives the types. Else the narrowest dtype that holds all tensors
+// exactly, because transformers loads all with one dtype.
+std::string dtype_of(const ExportOptions& options, const HfTypes& types, const HfTensors& others) {
+  if (!options.types_folder.empty()) {
+    const std::string own = dtype_of_config(options.model_config);
+    return own.empty() ? name_in_config(types.of_others) : own;
+  }
   const bool is_narrow = std::ranges::all_of(others, [](const auto& tensor) {
     const DataType type = tensor.second.view->dtype;
     return type != DataType::kFloat32 && type != DataType::kFloat16;
@@ -154,11 +171,13 @@ void export_model(const std::string& folder, const DecoderConfig& config,
   if (!names.empty() || !other_files.empty()) {
     finish_tokenizer(temporary.path(), options.end_tokens, options.chat_template);
   }
-  const char* dtype = dtype_of(options, whole.others);
+  const HfTypes types = weight_types(options, whole.pieces);
+  const std::string dtype = dtype_of(options, types, whole.others);
   document["dtype"] = dtype;
   document["torch_dtype"] = dtype;  // the same key before transformers 4.56
   write_hf_json(temporary.path() + "/" + kHfConfigName, document);
-  write_hf_weights(temporary.path(), whole.pieces, source, options, whole.others);
+  write_hf_weights(temporary.path(), whole.pieces, source, types, options.max_shard_bytes,
+                   whole.others);
   temporary.commit();
 }
 

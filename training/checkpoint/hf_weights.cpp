@@ -2,6 +2,7 @@
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,15 +35,24 @@ struct OutgoingTensor {
 // Tensors of the same parameter are next to each other, so that it is read once. Otherwise the
 // order is the family's.
 std::vector<OutgoingTensor> outgoing_tensors(const std::vector<WeightPiece>& pieces,
-                                             DataType type) {
+                                             const HfTypes& types) {
   std::vector<OutgoingTensor> tensors;
   std::map<std::string, std::size_t> index;
   std::map<std::string, std::size_t> place;  // index by parameter
   for (const WeightPiece& piece : pieces) {
     place.try_emplace(piece.parameter, place.size());
     const auto [found, is_new] = index.try_emplace(piece.hf_name, tensors.size());
-    if (is_new) tensors.push_back({piece.hf_name, piece.hf_shape, piece.hf_numel(), {}, type});
-    if (piece.keep_float32) tensors[found->second].type = DataType::kFloat32;
+    const auto own = types.of_tensor.find(piece.hf_name);
+    if (is_new) {
+      tensors.push_back({piece.hf_name,
+                         piece.hf_shape,
+                         piece.hf_numel(),
+                         {},
+                         own == types.of_tensor.end() ? types.of_others : own->second});
+    }
+    if (piece.keep_float32 && own == types.of_tensor.end()) {
+      tensors[found->second].type = DataType::kFloat32;
+    }
     tensors[found->second].pieces.push_back(piece);
   }
   std::stable_sort(tensors.begin(), tensors.end(), [&](const auto& a, const auto& b) {
@@ -110,6 +120,14 @@ class LoadedParameters {
   std::map<std::string, at::Tensor> loaded_;
 };
 
+// The largest float16 is 65,504, and sums of an update can be larger.
+void check_range(const OutgoingTensor& tensor, const at::Tensor& values) {
+  if (tensor.type != DataType::kFloat16 || at::isfinite(values).all().item<bool>()) return;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("'{}' has a weight that is too large for float16", tensor.name),
+              "Write another type: --dtype bfloat16 or float32.");
+}
+
 // The flattened `tensor` with its type.
 at::Tensor put_together(const OutgoingTensor& tensor, const LoadedParameters& parameters) {
   const at::ScalarType scalar = scalar_type_of(tensor.type);
@@ -142,7 +160,9 @@ void write_shard(const std::string& path, const Shard& shard, const ParameterSou
       continue;
     }
     parameters.load_for(tensor);
-    writer.write(bytes_of(put_together(tensor, parameters)));
+    const at::Tensor values = put_together(tensor, parameters);
+    check_range(tensor, values);
+    writer.write(bytes_of(values));
   }
   writer.finish();
 }
@@ -150,15 +170,14 @@ void write_shard(const std::string& path, const Shard& shard, const ParameterSou
 }  // namespace
 
 void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
-                      const ParameterSource& source, const ExportOptions& options,
-                      const std::map<std::string, HfTensor>& copied) {
-  auto tensors =
-      outgoing_tensors(pieces, options.bfloat16 ? DataType::kBFloat16 : DataType::kFloat32);
+                      const ParameterSource& source, const HfTypes& types,
+                      std::int64_t max_shard_bytes, const std::map<std::string, HfTensor>& copied) {
+  auto tensors = outgoing_tensors(pieces, types);
   for (const auto& [name, tensor] : copied) {
     const TensorView& view = *tensor.view;
     tensors.push_back({name, view.shape, view.numel(), {}, view.dtype, tensor});
   }
-  const auto shards = split_into_shards(std::move(tensors), options.max_shard_bytes);
+  const auto shards = split_into_shards(std::move(tensors), max_shard_bytes);
   const int num_shards = static_cast<int>(shards.size());
   nlohmann::json weight_map = nlohmann::json::object();
   std::int64_t total_bytes = 0;
@@ -178,8 +197,8 @@ void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>&
 
 void write_hf_tensors(const std::string& path, const std::vector<WeightPiece>& pieces,
                       const ParameterSource& source, bool bfloat16) {
-  write_shard(path, outgoing_tensors(pieces, bfloat16 ? DataType::kBFloat16 : DataType::kFloat32),
-              source);
+  const HfTypes types{.of_others = bfloat16 ? DataType::kBFloat16 : DataType::kFloat32};
+  write_shard(path, outgoing_tensors(pieces, types), source);
 }
 
 ParameterSource checkpoint_parameters(const std::string& checkpoint_folder) {

@@ -1,6 +1,7 @@
 // Reads and writes weights of Hugging Face files by a weight map (models/families/weight_map.h).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include "training/checkpoint/hf_bitsandbytes.h"
 #include "training/checkpoint/hf_block_fp8.h"
 #include "training/checkpoint/hf_files.h"
+#include "training/checkpoint/hf_types.h"
 #include "training/checkpoint/hugging_face.h"
 
 namespace packtrain {
@@ -26,11 +28,13 @@ struct HfWeights {
 void read_hf_weights(const HfWeights& weights, const std::vector<WeightPiece>& pieces,
                      std::span<const ShardView> shards);
 
-// Writes the tensors of `pieces`, and `copied` unchanged, as safetensors files to `folder`, with an
-// index when there are several. At any time only one Hugging Face tensor and its parameters are in
-// memory. Throws Error(kCheckpoint) when writing fails.
+// Writes the tensors of `pieces` in `types`, and `copied` unchanged, as safetensors files to
+// `folder`, with an index when there are several. At any time only one Hugging Face tensor and its
+// parameters are in memory. Throws Error(kCheckpoint) when writing fails, or a weight is beyond the
+// range of its type.
 void write_hf_weights(const std::string& folder, const std::vector<WeightPiece>& pieces,
-                      const ParameterSource& source, const ExportOptions& options,
+                      const ParameterSource& source, const HfTypes& types,
+                      std::int64_t max_shard_bytes,
                       const std::map<std::string, HfTensor>& copied = {});
 
 // Writes the tensors of `pieces` as the safetensors file `path`, in bfloat16 or float32. Throws

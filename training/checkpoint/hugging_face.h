@@ -33,6 +33,9 @@ using ParameterSource = std::function<at::Tensor(const std::string& name)>;
 
 struct ExportOptions {
   bool bfloat16 = true;  // false: float32
+  // A Hugging Face folder of the model, or empty. Each tensor has the type that it has there, and
+  // config.json names that folder's type. `bfloat16` is not read then.
+  std::string types_folder;
   std::int64_t max_shard_bytes = 5'000'000'000;
   std::string tokenizer_folder;  // its files are copied; may be empty
   std::string model_config;      // config.json text of the source, for its token ids; may be empty
@@ -51,7 +54,8 @@ bool has_tokenizer(const std::string& folder);
 // safetensors shard has at most max_shard_bytes. Several shards have an index. config.json is that
 // of the family or of the multimodal model. The folder is written as `folder`.tmp, synced, and
 // renamed. Throws Error(kCheckpoint) when `folder` exists, the tokenizer's folder has no tokenizer,
-// or a write fails.
+// or a write fails. It also throws where a weight
+// is beyond the range of float16.
 void export_model(const std::string& folder, const DecoderConfig& config,
                   const ParameterSource& source, const ExportOptions& options);
 

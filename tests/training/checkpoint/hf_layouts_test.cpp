@@ -137,8 +137,9 @@ void expect_round_trip(const Layout& layout, std::int64_t num_ranks, at::ScalarT
   const auto pieces = pieces_of(layout);
   const auto wanted = write_source(in / "", pieces, aligned);
   const Parameters parameters = read_as_ranks(in / "", pieces, num_ranks, type);
-  write_hf_weights(out / "", pieces, [&](const std::string& name) { return parameters.at(name); },
-                   {});
+  write_hf_weights(
+      out / "", pieces, [&](const std::string& name) { return parameters.at(name); }, {},
+      ExportOptions().max_shard_bytes);
   const auto file = SafetensorsFile::open(out / kHfWeightsName, ErrorCategory::kCheckpoint);
   ASSERT_EQ(file->tensors().size(), wanted.size());
   for (const auto& [name, bytes] : wanted) {
