@@ -47,9 +47,7 @@ void refuse_folder(const std::string& path) {
                      : "`packtrain config` prints one with all keys.");
 }
 
-}  // namespace
-
-Config load_config(const std::string& path, std::span<const std::string> overrides) {
+std::vector<Setting> read_all(const std::string& path, std::span<const std::string> overrides) {
   std::vector<Setting> settings;
   if (!path.empty()) {
     refuse_folder(path);
@@ -59,7 +57,20 @@ Config load_config(const std::string& path, std::span<const std::string> overrid
     const std::optional<Setting> sectionless = read_sectionless(override_text);
     settings.push_back(sectionless ? *sectionless : read_override(override_text));
   }
-  return resolve_settings(settings);
+  return settings;
+}
+
+}  // namespace
+
+Config load_config(const std::string& path, std::span<const std::string> overrides) {
+  return resolve_settings(read_all(path, overrides));
+}
+
+std::vector<UnreadKey> list_unread_keys(const std::string& path,
+                                        std::span<const std::string> overrides) {
+  SettingPlaces places;
+  const Config config = resolve_settings(read_all(path, overrides), &places);
+  return unread_keys(config, places);
 }
 
 std::string dump_config(const Config& config) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/config/config.h"
+#include "framework/config/unread_warnings.h"
 
 namespace packtrain {
 
@@ -15,6 +16,10 @@ namespace packtrain {
 // or settings that conflict. It also throws for an unknown section or key. The advice is then the
 // nearest key, or our name for a key of other trainers.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {});
+
+// Loads likewise. Returns the keys that are set and have no effect under the other settings.
+std::vector<UnreadKey> list_unread_keys(const std::string& path,
+                                        std::span<const std::string> overrides = {});
 
 // The resolved configuration as YAML, every key written out; loading it gives an equal Config.
 std::string dump_config(const Config& config);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/config/adapters.h"
@@ -159,7 +160,7 @@ void check_each_adapter(const Config& config, const SettingPlaces& places) {
 
 }  // namespace
 
-Config resolve_settings(std::span<const Setting> settings) {
+Config resolve_settings(std::span<const Setting> settings, SettingPlaces* where_set) {
   Config config;
   const std::vector<Field> fields = fields_of(config);
   SettingPlaces places;
@@ -171,6 +172,7 @@ Config resolve_settings(std::span<const Setting> settings) {
   settle_sophia(config.optimizer, places);
   check_settings_agree(config, places);
   check_each_adapter(config, places);
+  if (where_set != nullptr) *where_set = std::move(places);
   return config;
 }
 

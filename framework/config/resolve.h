@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "framework/config/checks.h"
 #include "framework/config/config.h"
 #include "framework/config/setting.h"
 
@@ -11,8 +12,8 @@ namespace packtrain {
 
 // Applies `settings` in order over the defaults and checks them as load_config (load.h) does.
 // `model.config.KEY` changes one key of the model.config map that was set before. KEY can be
-// nested: rope_scaling.factor.
-Config resolve_settings(std::span<const Setting> settings);
+// nested: rope_scaling.factor. `places`: receives where each key was set.
+Config resolve_settings(std::span<const Setting> settings, SettingPlaces* places = nullptr);
 
 // Checks the setting alone, without its conflicts with other settings. Returns its value as
 // dump_config writes it. Throws Error(kConfig).

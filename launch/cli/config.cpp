@@ -38,6 +38,7 @@ int run_config(int argc, char** argv) {
   } else {
     if (arguments.path.empty()) reject_usage(app, "CONFIG is required");
     print_result(dump_config(load_config(arguments.path, arguments.overrides)));
+    warn_of_unread_keys(arguments);
   }
   return 0;
 }

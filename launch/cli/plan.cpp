@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "framework/config/adapters.h"
 #include "framework/config/load.h"
@@ -279,7 +280,10 @@ int run_plan(int argc, char** argv) {
   const Config config = load_with_sources(arguments.config, nullptr);
   check_for_training(config);
   check_tokenizers(config);
-  const PlanReport report = make_report(arguments, config);
+  PlanReport report = make_report(arguments, config);
+  for (UnreadKey& key : list_unread_keys(arguments.config.path, arguments.config.overrides)) {
+    report.warnings.push_back({"unread_key", std::move(key.what), std::move(key.advice)});
+  }
   print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())
                                  : plan_to_text(report));
   if (!arguments.as_json) std::fputs(warnings_to_text(report.warnings).c_str(), stderr);

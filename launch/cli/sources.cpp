@@ -13,6 +13,7 @@
 #include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
+#include "framework/core/logging.h"
 #include "framework/data/store_format.h"
 #include "launch/cli/tools.h"
 #include "parallel/communicators/collectives.h"
@@ -116,6 +117,14 @@ std::vector<std::string> words_for_data(Config& config) {
   return words;
 }
 
+// Of a configuration that names token stores alone.
+void warn_of_prepare_options(const Config& config) {
+  if (config.data.prepare_options.empty()) return;
+  log_warning(
+      "data.prepare_options has no effect: data.train and data.validation name no data that is to "
+      "be prepared\n  Prepare the stores again with these options, or leave them out.");
+}
+
 // The first rank of each other host downloads the revision that rank 0 has found.
 void download_on_hosts(const std::string& name, const std::string& folder, World& world) {
   std::optional<Error> error;
@@ -155,6 +164,7 @@ void use_stores(Config& config, const Json& stores, ConfigArguments& arguments) 
 Config load_with_sources(ConfigArguments& arguments, World* world) {
   Config config = load_config(arguments.path, arguments.overrides);
   std::vector<std::string> words = words_for_data(config);
+  if (words.empty() && (world == nullptr || world->rank() == 0)) warn_of_prepare_options(config);
   const std::vector<std::string> of_model = words_for_model(config);
   words.insert(words.end(), of_model.begin(), of_model.end());
   if (words.empty()) return config;
@@ -168,6 +178,12 @@ Config load_with_sources(ConfigArguments& arguments, World* world) {
   }
   use_stores(config, answer.at("data"), arguments);
   return load_config(arguments.path, arguments.overrides);
+}
+
+void warn_of_unread_keys(const ConfigArguments& arguments) {
+  for (const UnreadKey& key : list_unread_keys(arguments.path, arguments.overrides)) {
+    log_warning("{}\n  {}", key.what, key.advice);
+  }
 }
 
 std::string folder_of_model(const std::string& name) {

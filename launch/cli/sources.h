@@ -18,6 +18,8 @@ namespace packtrain {
 // Error(kConfig) where data needs a tokenizer and no model is named, and where hosts have the hub's
 // cache in different folders.
 Config load_with_sources(ConfigArguments& arguments, World* world);
+// Warns of keys that are set and have no effect (list_unread_keys). Call it on one rank.
+void warn_of_unread_keys(const ConfigArguments& arguments);
 // The folder of a model: of hf:OWNER/NAME[@REVISION] in the hub's cache, downloaded once; of
 // another name itself. Throws the tool's Error.
 std::string folder_of_model(const std::string& name);

@@ -68,6 +68,7 @@ int run_train(int argc, char** argv) {
     check_for_training(config);
     start_logging(world.rank(), world.size(),
                   fmt::format("{}/log/rank-{}.log", config.run.output, world.rank()));
+    if (world.rank() == 0) warn_of_unread_keys(arguments);
     run_training(config, world);
     log_info("done: {}", whats_next(config));
   });

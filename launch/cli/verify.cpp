@@ -116,6 +116,7 @@ int run_verify(int argc, char** argv) {
     check_for_training(config);
     require_one_adapter(config, "`packtrain verify`");
     start_logging(world.rank(), world.size(), "");
+    if (world.rank() == 0) warn_of_unread_keys(arguments);
     if (of_precision) {
       const PrecisionReport report = run_precision_report(config, world, options);
       if (world.rank() == 0)

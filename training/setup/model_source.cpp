@@ -102,7 +102,13 @@ ModelSource read_source(const ModelSection& model) {
     if (has_text_part(source.config_json)) throw_whole_config();
     return source;
   }
-  if (is_checkpoint(model.path)) return read_checkpoint_source(model.path);
+  if (is_checkpoint(model.path)) {
+    if (!model.prefix.empty()) {
+      log_warning("model.prefix: '{}' has no effect: {} is a checkpoint of packtrain", model.prefix,
+                  model.path);
+    }
+    return read_checkpoint_source(model.path);
+  }
   const std::string file = (std::filesystem::path(model.path) / "config.json").string();
   if (!std::filesystem::exists(file)) throw_no_model(model.path);
   source.kind = ModelSource::Kind::kHuggingFace;

@@ -1,0 +1,22 @@
+// Keys that have no effect under the other settings, where this is worth a warning. Where it would
+// be an error: unread_checks.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/config/checks.h"
+#include "framework/config/config.h"
+
+namespace packtrain {
+
+struct UnreadKey {
+  std::string what;    // the key, its value and place, and the setting that leaves it out
+  std::string advice;  // what to do
+};
+
+// The keys whose values are not the defaults, and which nothing reads. Never batch.plan_file, which
+// `packtrain compare` gives to the strategy that reads it.
+std::vector<UnreadKey> unread_keys(const Config& config, const SettingPlaces& places);
+
+}  // namespace packtrain
