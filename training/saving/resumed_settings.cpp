@@ -68,6 +68,16 @@ class Comparison {
     if (saved != present) add({"data.train", "loss_weight " + saved, "loss_weight " + present});
   }
 
+  // The folder decides on the other keys of adapter then.
+  bool has_adapter_path() const {
+    const auto is_given = [](const Values& values) {
+      const auto path = values.find("adapter.path");
+      return path != values.end() && path->second.is_string() &&
+             !path->second.get_ref<const std::string&>().empty();
+    };
+    return is_given(saved_) && is_given(present_);
+  }
+
   void add(SettingChange change) { changes_.push_back(std::move(change)); }
 
   std::size_t num_changes() const { return changes_.size(); }
@@ -180,6 +190,8 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
   const bool decays = present.config.schedule.name == ScheduleKind::kWarmupStableDecay;
   for (const char* key : kKeysFixedOnResume) {
     const bool is_of_decay = std::string_view(key).starts_with("schedule.decay_");
+    const bool is_of_adapter = std::string_view(key).starts_with("adapter.");
+    if (is_of_adapter && comparison.has_adapter_path()) continue;
     if (decays || !is_of_decay) comparison.compare(key);
   }
   compare_lengths(resumed, present, batches.empty(), comparison);

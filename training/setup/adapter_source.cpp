@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,58 +17,11 @@
 #include "models/families/weight_map.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/peft_folder.h"
+#include "training/setup/continued_adapter.h"
+#include "training/setup/lora_section.h"
 
 namespace packtrain {
 namespace {
-
-std::int64_t whole_rank(const NumberOfName& rank) {
-  if (rank.number >= 1 && rank.number == std::floor(rank.number)) {
-    return static_cast<std::int64_t>(rank.number);
-  }
-  throw Error(ErrorCategory::kConfig,
-              fmt::format("adapter.rank_pattern: {} has rank {}, wanted an integer >= 1", rank.name,
-                          rank.number),
-              "Give a whole number.");
-}
-
-LoraInitialization initialization_of(LoraInit::Kind kind) {
-  switch (kind) {
-    case LoraInit::Kind::kGaussian:
-      return LoraInitialization::kGaussian;
-    case LoraInit::Kind::kPissa:
-      return LoraInitialization::kPissa;
-    case LoraInit::Kind::kPissaNiter:
-      return LoraInitialization::kPissaNiter;
-    case LoraInit::Kind::kLoftq:
-      return LoraInitialization::kLoftq;
-    case LoraInit::Kind::kDefault:
-      break;
-  }
-  return LoraInitialization::kDefault;
-}
-
-LoraOptions lora_options(const AdapterSection& section) {
-  LoraOptions options;
-  options.name = section.name;
-  options.rank = section.rank;
-  options.alpha = section.alpha;
-  options.use_rslora = section.use_rslora;
-  options.use_dora = section.use_dora;
-  options.targets = section.targets;
-  options.exclude = section.exclude;
-  options.layers_to_transform = section.layers_to_transform;
-  for (const NumberOfName& rank : section.rank_pattern) {
-    options.rank_pattern.emplace_back(rank.name, whole_rank(rank));
-  }
-  for (const NumberOfName& alpha : section.alpha_pattern) {
-    options.alpha_pattern.emplace_back(alpha.name, alpha.number);
-  }
-  options.dropout = section.dropout;
-  options.initialization = initialization_of(section.init.kind);
-  options.num_iterations = section.init.num_iterations;
-  options.save = section.save;
-  return options;
-}
 
 [[noreturn]] void fail(const std::string& message, const std::string& advice) {
   throw Error(ErrorCategory::kConfig, message, advice);
@@ -148,10 +100,12 @@ std::optional<AdapterSource> find_adapter(const Config& config, const DecoderCon
   auto source = adapter_of_checkpoint(section.path);
   if (source) {
     check_continued(section, *source);
+    check_options_of_folder(config, source->adapters.front(), base);
     return source;
   }
   if (is_peft_folder(section.path)) {
     LoraOptions options = read_peft_options(section.path, base);
+    check_options_of_folder(config, options, base);
     options.name = section.name;
     return AdapterSource{AdapterSource::Kind::kPeft, section.path, {std::move(options)}};
   }

@@ -1,0 +1,15 @@
+// Compares the section `adapter` with the adapter of adapter.path, which decides.
+#pragma once
+
+#include "framework/config/config.h"
+#include "models/adapters/lora_options.h"
+#include "models/layers/decoder_config.h"
+
+namespace packtrain {
+
+// Throws Error(kConfig) with both values of a key of the section that is set, and says otherwise
+// than the options of the folder. Patterns are compared by the modules that they match in `base`.
+void check_options_of_folder(const Config& config, const LoraOptions& of_folder,
+                             const DecoderConfig& base);
+
+}  // namespace packtrain

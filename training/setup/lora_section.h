@@ -1,0 +1,12 @@
+// The section `adapter` as options of an adapter.
+#pragma once
+
+#include "framework/config/adapter_section.h"
+#include "models/adapters/lora_options.h"
+
+namespace packtrain {
+
+// Throws Error(kConfig) for a rank of adapter.rank_pattern that is not a whole number.
+LoraOptions lora_options(const AdapterSection& section);
+
+}  // namespace packtrain
