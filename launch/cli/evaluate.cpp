@@ -58,12 +58,16 @@ std::string to_texts(const EvaluationRecord& record) {
   return text;
 }
 
-// A model.path on the command line takes precedence over the checkpoints of the run.
+// A model.path or adapter.path on the command line takes precedence over the checkpoints of the
+// run.
 EvaluatedModel which_model(const Config& config, const std::vector<std::string>& overrides) {
-  const bool is_named = std::ranges::any_of(
-      overrides, [](const std::string_view text) { return text.starts_with("model.path="); });
-  return is_named && !config.model.path.empty() ? EvaluatedModel::kConfigured
-                                                : EvaluatedModel::kOfRun;
+  const auto is_named = [&](std::string_view key) {
+    return std::ranges::any_of(overrides,
+                               [&](const std::string_view text) { return text.starts_with(key); });
+  };
+  const bool names_one = (is_named("model.path=") && !config.model.path.empty()) ||
+                         (is_named("adapter.path=") && !config.adapter.path.empty());
+  return names_one ? EvaluatedModel::kConfigured : EvaluatedModel::kOfRun;
 }
 
 // A script must not take such a loss for a result.
@@ -81,7 +85,7 @@ int run_evaluate(int argc, char** argv) {
   return in_world([argc, argv](World& world) {
     CLI::App app(
         "Loss on data.validation of the newest checkpoint of run.output or, where there is none or "
-        "model.path is given on the command line, of the configured model.",
+        "model.path or adapter.path is given on the command line, of the configured model.",
         "packtrain evaluate");
     ConfigArguments arguments;
     bool as_json = false;
@@ -93,7 +97,8 @@ int run_evaluate(int argc, char** argv) {
         "Examples:\n"
         "  packtrain evaluate my.yaml                             the run's newest checkpoint\n"
         "  packtrain evaluate my.yaml --without-adapter           the model under its adapter\n"
-        "  packtrain evaluate my.yaml model.path=models/Llama     that model, as it came");
+        "  packtrain evaluate my.yaml model.path=models/Llama     that model, as it came\n"
+        "  packtrain evaluate my.yaml adapter.path=adapters/mine  that adapter, over model.path");
     if (!parse_arguments(app, argc, argv)) return;
     const auto named = arguments.overrides;  // by the user
     const Config config = load_with_sources(arguments, &world);

@@ -220,6 +220,49 @@ def test_an_adapter_is_trained_further_by_another_run(lab, unbroken):
         numpy.testing.assert_array_equal(values, end[name])
 
 
+@pytest.mark.parametrize("settings, words", [
+    (["adapter.rank=8"], "adapter.rank is 8, but the adapter of adapter.path ({path}) has 4"),
+    (["adapter.rank=4", "adapter.alpha=4"], "adapter.alpha is 4, but the adapter of adapter.path ({path}) has 8"),
+    (["adapter.targets=[q_proj]"], 'adapter.targets is ["q_proj"], but the adapter of adapter.path ({path}) has '),
+    (["adapter.dropout=0.5"], "adapter.dropout is 0.5, but the adapter of adapter.path ({path}) has 0"),
+    (["adapter.use_dora=true"], "adapter.use_dora is true, but the adapter of adapter.path ({path}) has false")])
+@pytest.mark.parametrize("kind", ["checkpoint", "peft"])
+def test_keys_that_differ_from_the_adapter_of_a_path_are_named(lab, unbroken, tmp_path, kind, settings, words):
+    path = unbroken / "checkpoints" / "step-20"
+    if kind == "peft":
+        path = tmp_path / "peft"
+        assert export(unbroken, path).returncode == 0
+    code, _, err = finish(lab, "adapter-other-keys", *settings, f"adapter.path={path}")
+    assert code == 64
+    assert words.format(path=path) in err, err
+
+
+def test_keys_that_repeat_the_adapter_of_a_path_are_allowed(lab, unbroken, tmp_path):
+    assert export(unbroken, tmp_path / "peft").returncode == 0
+    modules = "adapter.targets=[attention.qkv, o_proj, mlp.gate_up, down_proj]"
+    short = ["run.max_steps=1", "optimizer.learning_rate=0", f"adapter.path={tmp_path / 'peft'}"]
+    again = lab.run("adapter-same-keys", *ADAPTER, modules, *short)
+    end = weights(unbroken)
+    assert all((values == end[name]).all() for name, values in weights(again).items())
+    lab.run("adapter-same-keys", *short)  # resumes without them
+
+
+def test_evaluate_names_keys_that_differ_from_the_checkpoints_adapter(lab, unbroken):
+    own = lab.evaluate("adapter", *ADAPTER)["loss"]
+    assert lab.evaluate("adapter")["loss"] == own
+    code, _, err = finish(lab, "adapter", *ADAPTER, "adapter.rank=8", command="evaluate")
+    assert code == 64
+    assert "adapter.rank is 8, but" in err and "step-20, which would be evaluated, was trained with 4" in err, err
+
+
+def test_evaluate_takes_the_adapter_that_is_named(lab, unbroken, tmp_path):
+    """Also where the run has checkpoints of its own."""
+    early = unbroken / "checkpoints" / "step-7"
+    loss = lab.evaluate("adapter", f"adapter.path={early}")["loss"]
+    assert loss != lab.evaluate("adapter")["loss"]
+    assert loss == lab.evaluate("adapter-none", f"adapter.path={early}")["loss"]
+
+
 @pytest.mark.parametrize("settings, message", [
     (["adapter.targets=[q_porj]"], "'q_porj' matches no module"),
     (["adapter.rank=65"], "is a matrix"),

@@ -1,8 +1,12 @@
 #include "training/loop/loaded_evaluation.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "framework/config/adapters.h"
+#include "framework/config/load.h"
+#include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/plan/shard_size.h"
@@ -10,15 +14,36 @@
 #include "training/saving/run_folder.h"
 #include "training/setup/adapter_source.h"
 #include "training/setup/rank_settings.h"
+#include "training/setup/saved_config.h"
 #include "training/setup/tokenizer_check.h"
 
 namespace packtrain {
 namespace {
 
+// A checkpoint is evaluated with the adapter that it holds.
+void check_adapter_of_run(const Config& config, const std::string& checkpoint) {
+  const Config saved = config_of_run(read_checkpoint_state(checkpoint));
+  for (const std::string& key : config_keys()) {
+    if (!key.starts_with("adapter.")) continue;
+    const std::string own = config_value(config, key);
+    const std::string other = config_value(saved, key);
+    if (own == other || own == config_value(Config(), key)) continue;
+    throw Error(ErrorCategory::kConfig,
+                fmt::format("{} is {:.200}, but {}, which would be evaluated, was trained with "
+                            "{:.200}",
+                            key, own, checkpoint, other),
+                "Leave it out; or name what to evaluate instead on the command line: "
+                "adapter.path=FOLDER or model.path=FOLDER.");
+  }
+}
+
 ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
   if (which == EvaluatedModel::kOfRun) {
     const auto newest = find_whole_checkpoint(checkpoints_folder(config.run.output));
-    if (newest) return checkpoint_source(*newest, config);
+    if (newest) {
+      check_adapter_of_run(config, *newest);
+      return checkpoint_source(*newest, config);
+    }
   }
   return find_model(config);
 }
