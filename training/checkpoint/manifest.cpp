@@ -128,7 +128,9 @@ TrainingState parse_state(const json& object) {
   state.evaluation_due = flag_member(object, "evaluation_due");
   state.samples_due = flag_member(object, "samples_due");
   state.weights_only = flag_member(object, "weights_only");
-  state.reference_digest = object.value("reference_digest", std::string());
+  if (object.contains("reference_digest")) {
+    state.reference_digest = text_member(object, "reference_digest");
+  }
   if (object.contains("adapter")) {
     state.adapter = object["adapter"].dump();
     state.base_digest = text_member(object, "base_digest");
@@ -195,9 +197,9 @@ std::map<std::string, EncodedShape> parse_encoded(const json& document) {
   if (!objects.is_object()) throw Fault("'encoded' is not an object");
   std::map<std::string, EncodedShape> encoded;
   for (const auto& [name, object] : objects.items()) {
-    const bool is_fp8 = object.value("format", "") == kFp8Format;
-    encoded[name] = {parse_counts(member(object, "shape"), name),
-                     parse_counts(member(object, "tensors"), name),
+    auto shape = parse_counts(member(object, "shape"), name);
+    const bool is_fp8 = object.contains("format") && text_member(object, "format") == kFp8Format;
+    encoded[name] = {std::move(shape), parse_counts(member(object, "tensors"), name),
                      is_fp8 ? ParameterEncoding::Format::kFp8 : ParameterEncoding::Format::kNf4};
   }
   return encoded;

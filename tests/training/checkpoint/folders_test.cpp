@@ -173,6 +173,12 @@ TEST(Manifest, IsRefusedWithThePlaceOfItsFault) {
       {"   7,", "   9223372036854775807,", "overflows"},
       {"   7,", "   -7,", "'embed'"},
       {"\"epoch\": 2,", "\"epoch\": 2, \"epoch\": 2,", "the key 'epoch' twice"},
+      {"\"epoch\": 2,", "\"epoch\": 2, \"reference_digest\": 5,", "'reference_digest'"},
+      {"\"version\": 1", "\"version\": 1, \"encoded\": {\"embed\": 5}", "no 'shape'"},
+      {"\"version\": 1",
+       "\"version\": 1, \"encoded\": {\"embed\": {\"shape\": [7], \"tensors\": [7], "
+       "\"format\": 5}}",
+       "'format'"},
   };
   for (const auto& [from, to, fault] : cases) {
     std::string bad = good;
