@@ -14,6 +14,7 @@
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "training/guards/heartbeat.h"
+#include "training/guards/run_folder_lock.h"
 
 namespace packtrain {
 namespace {
@@ -23,22 +24,31 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongDead{60};  // the writer of an older heartbeat has ended
 constexpr std::chrono::milliseconds kLookAtFolderEvery{100};
-constexpr int kLooks = 30;  // longer than the longest interval between two heartbeats
+constexpr std::chrono::seconds kLookFor{3};  // longer than the interval between two heartbeats
 constexpr std::chrono::seconds kOwnHostEndsWithin{10};
 constexpr std::chrono::seconds kOtherHostEndsWithin{60};
 
-bool may_be_running(const Heartbeat& heartbeat, const std::string& own_host) {
-  if (fs::file_time_type::clock::now() - heartbeat.written > kLongDead) return false;
+// The time by the clock of the file system, which the times of heartbeats are by, too.
+fs::file_time_type time_there(const fs::path& folder) {
+  std::error_code error;
+  const fs::file_time_type time = fs::last_write_time(folder / kOwnerFile, error);
+  return error ? fs::file_time_type::clock::now() : time;
+}
+
+bool may_be_running(const Heartbeat& heartbeat, const std::string& own_host,
+                    fs::file_time_type now) {
+  if (now - heartbeat.written > kLongDead) return false;
   return heartbeat.host != own_host || ::kill(heartbeat.pid, 0) == 0 || errno == EPERM;
 }
 
 std::vector<Heartbeat> possibly_live_heartbeats(const fs::path& folder,
                                                 const std::string& own_host) {
+  const fs::file_time_type now = time_there(folder);
   std::vector<Heartbeat> heartbeats;
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
     const auto heartbeat = read_heartbeat(entry.path());
-    if (heartbeat && may_be_running(*heartbeat, own_host)) heartbeats.push_back(*heartbeat);
+    if (heartbeat && may_be_running(*heartbeat, own_host, now)) heartbeats.push_back(*heartbeat);
   }
   return heartbeats;
 }
@@ -46,7 +56,8 @@ std::vector<Heartbeat> possibly_live_heartbeats(const fs::path& folder,
 // A heartbeat whose rank is alive: its file is rewritten during the looks.
 std::optional<Heartbeat> live_heartbeat(const fs::path& folder, const std::string& own_host) {
   const std::vector<Heartbeat> heartbeats = possibly_live_heartbeats(folder, own_host);
-  for (int look = 0; look < kLooks && !heartbeats.empty(); ++look) {
+  const Clock::time_point begin = Clock::now();
+  while (!heartbeats.empty() && Clock::now() - begin < kLookFor) {
     std::this_thread::sleep_for(kLookAtFolderEvery);
     for (const Heartbeat& heartbeat : heartbeats) {
       const auto now = read_heartbeat(heartbeat.path);

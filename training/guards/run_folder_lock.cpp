@@ -223,7 +223,7 @@ RunFolderLock::RunFolderLock(const std::string& run_folder, const FolderOwner& s
                              const LockTimeouts& limits) {
   const fs::path folder = heartbeat_folder(run_folder);
   make_folders(folder.string(), ErrorCategory::kInternal);
-  const fs::path path = folder / "owner";
+  const fs::path path = folder / kOwnerFile;
   claim(run_folder, path, self, limits);
   // Renews the file's time, not its text, because the time reaches the server immediately.
   const auto renew = [path] { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); };

@@ -21,6 +21,9 @@ struct FolderOwner {
 
 FolderOwner this_process(const std::string& host);
 
+// Next to the heartbeats. Its owner renews its time every second.
+inline constexpr const char* kOwnerFile = "owner";
+
 struct LockTimeouts {
   std::chrono::milliseconds own_machine{10'000};  // how long a living owner may take to end
   std::chrono::milliseconds elsewhere{60'000};
