@@ -19,10 +19,24 @@ constexpr std::size_t kMaxStagedElements = std::size_t{1} << 20U;
 // Bytes of all ranks together up to which every rank gathers all data and reduces it.
 constexpr std::size_t kMaxGatheredBytes = std::size_t{1} << 20U;
 
+// More ranks than these do not all exchange messages with each other for data that rank 0 can hold
+// and reduce.
+constexpr int kManyRanks = 64;
+constexpr std::size_t kMaxBytesAtRoot = std::size_t{256} << 20U;  // of all ranks together
+
 // True when the order of the additions does not change the sum.
 bool is_integer(DataType type) {
   return type == DataType::kUInt8 || type == DataType::kInt16 || type == DataType::kInt32 ||
          type == DataType::kInt64;
+}
+
+// `all`: `count` elements of each rank, one after another.
+void reduce_blocks(const std::vector<std::byte>& all, std::byte* result, std::size_t count,
+                   DataType type, ReduceOp op) {
+  std::vector<const std::byte*> inputs;
+  const std::size_t bytes = count * size_of(type);
+  for (std::size_t begin = 0; begin < all.size(); begin += bytes) inputs.push_back(&all[begin]);
+  reduce_in_order(inputs, result, count, type, op);
 }
 
 }  // namespace
@@ -56,7 +70,11 @@ void HostCommunicator::gather_all(const void* send, std::byte* all, std::size_t 
 void HostCommunicator::gather(const void* send, void* receive, std::size_t count, DataType type,
                               int root) {
   const CollectiveScope scope("gather", count, type);
-  const std::size_t bytes = count * size_of(type);
+  gather_up_tree(send, receive, count * size_of(type), root);
+}
+
+void HostCommunicator::gather_up_tree(const void* send, void* receive, std::size_t bytes,
+                                      int root) {
   if (bytes == 0) return;
   const TreeNode place = tree_position(rank_, size_, root);
   std::vector<std::byte> blocks(place.num_ranks * bytes);  // of the subtree
@@ -118,10 +136,13 @@ void HostCommunicator::all_reduce(void* buffer, std::size_t count, DataType type
   if (count == 0) return;
   // Every rank gets the same bits: all reduce in the same order, or one rank reduces and sends the
   // result.
-  if (count * size_of(type) <= kMaxGatheredBytes / static_cast<std::size_t>(size_)) {
+  const std::size_t bytes_of_all = count * size_of(type) * static_cast<std::size_t>(size_);
+  if (bytes_of_all <= kMaxGatheredBytes) {
     reduce_gathered(data, count, type, op);
   } else if (is_integer(type)) {
     reduce_up_tree(data, count, type, op);
+  } else if (size_ > kManyRanks && bytes_of_all <= kMaxBytesAtRoot) {
+    reduce_at_root(data, count, type, op);
   } else {
     reduce_by_shares(data, count, type, op);
   }
@@ -132,9 +153,16 @@ void HostCommunicator::reduce_gathered(std::byte* data, std::size_t count, DataT
   const std::size_t bytes = count * size_of(type);
   std::vector<std::byte> all(static_cast<std::size_t>(size_) * bytes);
   gather_all(data, all.data(), bytes);
-  std::vector<const std::byte*> inputs(static_cast<std::size_t>(size_));
-  for (std::size_t r = 0; r < inputs.size(); ++r) inputs[r] = &all[r * bytes];
-  reduce_in_order(inputs, data, count, type, op);
+  reduce_blocks(all, data, count, type, op);
+}
+
+void HostCommunicator::reduce_at_root(std::byte* data, std::size_t count, DataType type,
+                                      ReduceOp op) {
+  const std::size_t bytes = count * size_of(type);
+  std::vector<std::byte> all(rank_ == 0 ? static_cast<std::size_t>(size_) * bytes : 0);
+  gather_up_tree(data, all.data(), bytes, 0);
+  if (rank_ == 0) reduce_blocks(all, data, count, type, op);
+  send_down_tree(data, bytes, 0);
 }
 
 void HostCommunicator::reduce_up_tree(std::byte* data, std::size_t count, DataType type,

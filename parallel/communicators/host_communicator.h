@@ -48,6 +48,8 @@ class HostCommunicator : public Communicator {
   void reduce_gathered(std::byte* data, std::size_t count, DataType type, ReduceOp op);
   // Reduces up a tree to rank 0, then broadcasts down. Each rank reduces its subtree.
   void reduce_up_tree(std::byte* data, std::size_t count, DataType type, ReduceOp op);
+  // Rank 0 gathers all data up a tree, reduces it in the order of the ranks and broadcasts it.
+  void reduce_at_root(std::byte* data, std::size_t count, DataType type, ReduceOp op);
   // Each element is reduced by one rank, in the order of the ranks, from all others' messages.
   void reduce_by_shares(std::byte* data, std::size_t count, DataType type, ReduceOp op);
   // Reduces every rank's `data` over `ranges[rank()]` into `result`; rank r gets ranges[r].
@@ -55,6 +57,7 @@ class HostCommunicator : public Communicator {
                      DataType type, ReduceOp op);
   void exchange_part(const std::byte* data, const std::vector<Range>& ranges, std::size_t offset,
                      std::size_t width);
+  void gather_up_tree(const void* send, void* receive, std::size_t bytes, int root);
   void send_down_tree(void* data, std::size_t bytes, int root);
 
   int rank_;
