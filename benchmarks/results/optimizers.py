@@ -39,7 +39,8 @@ class Study:
 
 
 STUDIES = {
-    "30m": Study("model-30m.yaml", ("adamw@2e-3", "muon@2e-3", "sophia@1.6e-3", "adamw@4e-3", "adamw@1e-3"), 3),
+    "30m": Study("model-30m.yaml", ("adamw@2e-3", "muon@2e-3", "sophia@1.6e-3", "adamw@4e-3", "adamw@1e-3",
+                                    "sophia@4e-4"), 3),
     "125m": Study("model-125m.yaml", ("adamw@1e-3", "muon@1e-3", "sophia@8e-4"), 1),
     "sizes": Study("model-30m.yaml", tuple(SIZES), 1),
 }
