@@ -139,6 +139,15 @@ bool is_in(const auto& names, const std::string& key) {
   return std::ranges::find(names, std::string_view(key)) != names.end();
 }
 
+// True where layer_types, whose texts name kinds of attention, can say all about the mixers.
+bool has_only_attention(const DecoderConfig& config) {
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    const LayerPattern& pattern = config.layer(layer);
+    if (!pattern.has_attention() || pattern.has_other_mixer()) return false;
+  }
+  return true;
+}
+
 bool begins_with_word(std::string_view part) {
   return std::ranges::any_of(kWords, [&](std::string_view word) {
     return word.size() < 3 ? part == word : part.starts_with(word);
@@ -213,6 +222,7 @@ std::map<std::string, nlohmann::json> other_names(const DecoderConfig& config) {
   add(config.vocab_size, {"padded_vocab_size"});
   add(window_of(config) == 0 ? nlohmann::json(nullptr) : nlohmann::json(window_of(config)),
       {"sliding_window", "window_size"});
+  if (has_only_attention(config)) add(write_layer_types(config), {"layer_types"});
   return names;
 }
 

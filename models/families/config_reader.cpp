@@ -147,6 +147,7 @@ std::vector<std::int64_t> ConfigReader::counts(const std::string& key) {
 
 ConfigReader ConfigReader::object(const std::string& key) {
   const nlohmann::json& nested = has(key) ? value(key) : nlohmann::json::object();
+  if (!nested.is_object()) fail(key, "is " + nested.dump() + ", want an object or null");
   ConfigReader reader(nested, prefix_ + key + ".");
   reader.refused_ = refused_;
   return reader;

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "framework/core/error.h"
 #include "models/families/config_changes.h"
@@ -49,6 +50,26 @@ TEST(ConfigKeys, AKeyThatSaysWhatIsComputedAnywayIsAccepted) {
                  {"mlp_only_layers", {}},
                  {"layer_norm_eps", 1e-5}});
   EXPECT_EQ(parse_decoder_config(config.dump()), parse_decoder_config(old_llama().dump()));
+}
+
+TEST(ConfigKeys, LayerTypesThatSayWhatIsComputedAnywayAreAccepted) {
+  nlohmann::json config = old_llama();
+  const auto num_layers = config["num_hidden_layers"].get<std::size_t>();
+  config["layer_types"] = std::vector<std::string>(num_layers, "full_attention");
+  EXPECT_EQ(parse_decoder_config(config.dump()), parse_decoder_config(old_llama().dump()));
+  config["layer_types"][0] = "sliding_attention";
+  EXPECT_NE(message_of(config).find("'layer_types' is [\"sliding_attention\","), std::string::npos);
+  config["layer_types"] = nlohmann::json::array({"full_attention"});
+  EXPECT_NE(message_of(config).find("'layer_types' is [\"full_attention\"], but only"),
+            std::string::npos);
+}
+
+TEST(ConfigKeys, AKeyOfSeveralSettingsThatIsNoObjectIsNamed) {
+  nlohmann::json config = old_llama();
+  config["rope_scaling"] = "linear";
+  EXPECT_NE(message_of(config).find("key 'rope_scaling' is \"linear\", want an object or null"),
+            std::string::npos)
+      << message_of(config);
 }
 
 TEST(ConfigKeys, OneErrorNamesAllKeysThatChangeTheComputation) {
