@@ -70,7 +70,10 @@ std::string nearest_answer(const std::string& typed, const std::string& section,
   const std::optional<std::string> nearest = nearest_name(typed, all);
   if (!nearest) return "";
   const bool is_own = std::find(own.begin(), own.end(), *nearest) != own.end();
-  if (!is_own) return fmt::format("Did you mean {}?", with_section(*nearest, keys));
+  if (!is_own) {  // neither the section nor the key was typed: the section's own keys may help more
+    const std::string elsewhere = fmt::format("Did you mean {}?", with_section(*nearest, keys));
+    return own.empty() ? elsewhere : elsewhere + " " + list_keys(section, keys);
+  }
   return fmt::format("Did you mean {}{}?", section.empty() ? "" : section + ".", *nearest);
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/config/other_names.h"
+#include "framework/config/unknown_key.h"
 #include "framework/core/file.h"
 #include "tests/framework/config/config_text.h"
 
@@ -35,6 +36,18 @@ TEST(ConfigKeys, AnUnknownSectionNamesTheNearestOne) {
       "samples, debug, fault.");
 }
 
+TEST(ConfigKeys, ASimilarKeyOfAnotherSectionIsShownWithTheKeysOfItsOwn) {
+  const std::string error = load_error("samples: {count: 1}");
+  EXPECT_NE(error.find("Did you mean batch.cost? Keys of samples: "), std::string::npos) << error;
+}
+
+TEST(ConfigKeys, TheNormOfGradientsIsFoundByItsOtherNames) {
+  for (const char* name : {"clip_norm", "clip_gradients", "gradient_clip"}) {
+    const std::string error = load_error(fmt::format("optimizer: {{{}: 1}}", name));
+    EXPECT_NE(error.find("is called optimizer.max_grad_norm here"), std::string::npos) << error;
+  }
+}
+
 TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
   EXPECT_EQ(load_error("model: {max_length: 1}"),
             "config.yaml:1:9: unknown key 'model.max_length'\n  Did you mean data.max_length?");
@@ -46,7 +59,8 @@ TEST(ConfigKeys, AKeyOfAnotherSectionIsSentThere) {
             "  Did you mean adapter.name or optimizer.name or schedule.name?");
   EXPECT_EQ(load_error("run: {savesteps: 1}"),
             "config.yaml:1:7: unknown key 'run.savesteps'\n"
-            "  Did you mean checkpoint.save_steps?");
+            "  Did you mean checkpoint.save_steps? " +
+                list_keys("run", config_keys()));
 }
 
 TEST(ConfigKeys, WithoutAnythingNearTheSectionsKeysAreListed) {
