@@ -95,10 +95,15 @@ StepGuard::Verdict StepGuard::judge(std::int64_t number, const StepOutcome::Valu
 }
 
 void StepGuard::stop(std::int64_t number, const std::string& what) const {
+  const bool is_untrained = losses_.entries().empty() && number - 1 <= num_consecutive_skipped_;
   throw Error(ErrorCategory::kNonFinite,
               fmt::format("step {}: {}: the update was not applied", number, what),
-              "Lower optimizer.learning_rate or lengthen the warm-up; the newest checkpoint is "
-              "from before this step. guard.non_finite says what else a run may do.");
+              is_untrained
+                  ? "No update was made before it, so the learning rate is not the cause: the "
+                    "weights, the data or the precision are. Try precision.compute: fp32, then "
+                    "another model or other data."
+                  : "Lower optimizer.learning_rate or lengthen the warm-up; the newest checkpoint "
+                    "is from before this step. guard.non_finite says what else a run may do.");
 }
 
 StepGuard::Verdict StepGuard::discard(std::int64_t number, const StepOutcome::Values& values) {

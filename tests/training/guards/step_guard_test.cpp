@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
 
 #include "framework/core/error.h"
 
@@ -63,6 +64,34 @@ TEST(StepGuard, StopsAtANumberThatIsNotFinite) {
   StepGuard guard(with(NonFinite::kStop), {}, "");
   EXPECT_EQ(judge_usual(guard, 1, 5), Verdict::kApplied);
   EXPECT_EQ(error_of(guard, 6, kNan), ErrorCategory::kNonFinite);
+}
+
+std::string advice_of(StepGuard& guard, std::int64_t step) {
+  try {
+    guard.judge(step, outcome(kNan, 1.0));
+  } catch (const Error& error) {
+    return error.advice();
+  }
+  return "";
+}
+
+TEST(StepGuard, BlamesTheLearningRateOnlyAfterAnUpdate) {
+  StepGuard untrained(with(NonFinite::kStop), {}, "");
+  const std::string first = advice_of(untrained, 1);
+  EXPECT_NE(first.find("No update was made before it"), std::string::npos) << first;
+  EXPECT_EQ(first.find("checkpoint"), std::string::npos) << first;
+  StepGuard trained(with(NonFinite::kStop), {}, "");
+  judge_usual(trained, 1, 1);
+  EXPECT_NE(advice_of(trained, 2).find("Lower optimizer.learning_rate"), std::string::npos);
+}
+
+TEST(StepGuard, BlamesNoLearningRateWhereEachStepWasSkipped) {
+  GuardSection options = with(NonFinite::kSkip);
+  options.max_skipped_steps = 2;
+  StepGuard guard(options, {}, "");
+  EXPECT_EQ(advice_of(guard, 1), "");
+  EXPECT_EQ(advice_of(guard, 2), "");
+  EXPECT_NE(advice_of(guard, 3).find("No update was made before it"), std::string::npos);
 }
 
 TEST(StepGuard, SkipsAsManyInARowAsItMay) {
