@@ -12,6 +12,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/logging.h"
+#include "framework/core/shell_word.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/output.h"
@@ -131,7 +132,7 @@ void draw(const std::string& folder) {
   log_warning(
       "{}/compare.svg was not drawn: {}. `packtrain compare --plot {}` draws it where there is a "
       "Python (PACKTRAIN_PYTHON)",
-      folder, failure, folder);
+      folder, failure, shell_word(folder));
 }
 
 int run_plot(int argc, char** argv) {

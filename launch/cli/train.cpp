@@ -8,6 +8,7 @@
 
 #include "framework/config/load.h"
 #include "framework/core/logging.h"
+#include "framework/core/shell_word.h"
 #include "launch/cli/arguments.h"
 #include "launch/cli/in_world.h"
 #include "launch/cli/program.h"
@@ -30,7 +31,7 @@ std::string names_best(const Config& config) {
     return fmt::format(
         ", the best checkpoint is step {} (validation loss {:.6g}): "
         "`packtrain export {} --best --out FOLDER --tokenizer FOLDER` makes a Hugging Face folder",
-        best->step, best->loss, config.run.output);
+        best->step, best->loss, shell_word(config.run.output));
   } catch (const std::exception& error) {
     log_warning("cannot tell which checkpoint is the best: {}", error.what());
     return "";
@@ -38,7 +39,7 @@ std::string names_best(const Config& config) {
 }
 
 std::string whats_next(const Config& config) {
-  const std::string& output = config.run.output;
+  const std::string output = shell_word(config.run.output);
   std::string shows = fmt::format("`packtrain report {}` shows the run", output);
   if (const std::string best = names_best(config); !best.empty()) return shows + best;
   if (!config.checkpoint.save_final) return shows;

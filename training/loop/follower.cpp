@@ -13,6 +13,7 @@
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/logging.h"
+#include "framework/core/shell_word.h"
 
 namespace packtrain {
 namespace {
@@ -125,7 +126,7 @@ void Follower::warn(const std::string& what) {
   log_warning(
       "metrics.report_to: {}; {} says why. metrics.jsonl is whole: `packtrain follow {} --once` "
       "with the same options sends what is missing",
-      what, log_path(config_), config_.run.output);
+      what, log_path(config_), shell_word(config_.run.output));
   process_.reset();
 }
 

@@ -12,6 +12,7 @@
 #include "framework/config/objective_settings.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
+#include "framework/core/shell_word.h"
 #include "framework/data/store_format.h"
 #include "training/setup/adapter_source.h"
 #include "training/setup/base_digest.h"
@@ -43,9 +44,9 @@ std::unique_ptr<ShardedModel> load_second_model(const Config& config, const Mode
 
 // The command makes a file with the same digest: frozen weights may be rounded or encoded.
 std::string score_command(const Config& config, const std::string& folder) {
-  std::string command =
-      fmt::format("packtrain score {} {} --log-probs",
-                  config.model.path.empty() ? "CONFIG" : config.model.path, folder);
+  std::string command = fmt::format(
+      "packtrain score {} {} --log-probs",
+      config.model.path.empty() ? "CONFIG" : shell_word(config.model.path), shell_word(folder));
   if (config.model.base != BaseStorage::kBFloat16) {
     command += " model.base=" + config_value(config, "model.base");
   }
@@ -55,7 +56,8 @@ std::string score_command(const Config& config, const std::string& folder) {
   if (!config.batch.share_prefixes) command += " batch.share_prefixes=false";
   if (!trains_adapter(config)) return command;
   if (!config.adapter.path.empty()) {
-    return fmt::format("{} adapter.kind=lora adapter.path={}", command, config.adapter.path);
+    return fmt::format("{} adapter.kind=lora adapter.path={}", command,
+                       shell_word(config.adapter.path));
   }
   return command + " adapter.kind=lora --without-adapter";
 }

@@ -11,6 +11,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/list_text.h"
+#include "framework/core/shell_word.h"
 #include "training/checkpoint/checkpoint.h"
 
 namespace packtrain {
@@ -79,8 +80,8 @@ std::string download_advice(const HubName& hub) {
 std::string run_advice(const std::string& run, const std::string& newest) {
   return fmt::format(
       "It is a run's folder: give its newest checkpoint, {}; or `packtrain export {} --out "
-      "{}-exported` (--best: its best checkpoint), then model.path: {}-exported.",
-      newest, run, run, run);
+      "{}` (--best: its best checkpoint), then model.path: {}-exported.",
+      newest, shell_word(run), shell_word(run + "-exported"), run);
 }
 
 std::optional<std::string> advice_of_runs(fs::path folder) {
@@ -97,9 +98,10 @@ std::optional<std::string> advice_of_runs(fs::path folder) {
       folders_in(folder, [](const fs::path& part) { return is_there(part / "checkpoints"); });
   if (runs.empty()) return std::nullopt;
   return fmt::format(
-      "It holds runs (of compare or sweep): `packtrain export {} --out {}-exported` makes a model "
+      "It holds runs (of compare or sweep): `packtrain export {} --out {}` makes a model "
       "of one, then model.path: {}-exported. Its runs: {}.",
-      runs.front(), runs.front(), runs.front(), list_start(runs));
+      shell_word(runs.front()), shell_word(runs.front() + "-exported"), runs.front(),
+      list_start(runs));
 }
 
 // For a folder or file that exists.
