@@ -68,6 +68,9 @@ void check_resumed(const Config& config, const RunInputs& inputs, const PlannedR
   const CurrentSettings present{config, run.plan->header().settings, inputs.source.config_json,
                                 run.total_steps()};
   check_model_size(resumed, present.model_config);
+  if (const auto unread = unread_model_path(resumed, config); !unread.empty()) {
+    log_warning("{}", unread);
+  }
   check_changes(changed_settings(resumed, present), config.checkpoint.allow_changed,
                 resumed.folder);
   check_continuation(run.plan->continuation(), config.checkpoint, resumed.folder, rank);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/config/setting.h"
 #include "framework/core/error.h"
@@ -220,6 +221,20 @@ void check_model_size(const ResumePoint& resumed, const std::string& present_mod
               "Restore the model section, or give this run its own run.output. To continue with "
               "another vocabulary, `packtrain export` the checkpoint and start a run from that "
               "folder: model.path, model.resize_vocabulary.");
+}
+
+std::string unread_model_path(const ResumePoint& resumed, const Config& present) {
+  if (resumed.config_yaml.empty() || trains_adapter(present)) return "";
+  const Values values = of_checkpoint(resumed.folder, "configuration", [&] {
+    return values_of(resumed.config_yaml, "config_yaml");
+  });
+  const auto saved = values.find("model.path");
+  const Json now = values_of(dump_config(present), "this run").at("model.path");
+  if (saved == values.end() || saved->second == now) return "";
+  return fmt::format(
+      "{} was saved with model.path: {}, this run has {}: the weights are those of the checkpoint\n"
+      "  To train other weights, give this run its own run.output.",
+      resumed.folder, saved->second.dump(), now.dump());
 }
 
 void check_changes(const std::vector<SettingChange>& changes,

@@ -34,6 +34,10 @@ std::span<const char* const> keys_fixed_on_resume();
 // compared.
 void check_model_size(const ResumePoint& resumed, const std::string& present_model_config);
 
+// Says that the weights of a changed model.path are not read: a resumed run has those of its
+// checkpoint. "" for the same path, and under an adapter, whose base is read and compared.
+std::string unread_model_path(const ResumePoint& resumed, const Config& present);
+
 // Throws Error(kCheckpoint) naming every change whose key is not in `allowed`
 // (checkpoint.allow_changed). Logs the others as warnings. `folder`: of the checkpoint.
 void check_changes(const std::vector<SettingChange>& changes,

@@ -150,6 +150,19 @@ TEST(ResumedSettings, WhatTheCheckpointSaysIsDamagedAsTheCheckpointIs) {
   EXPECT_THROW(changed_keys(damaged_weight, config), Error);
 }
 
+TEST(ResumedSettings, AModelPathWhoseWeightsAreNotReadIsNamed) {
+  Config config;
+  config.model.path = "models/a";
+  const ResumePoint resumed = saved_without(config, {});
+  EXPECT_EQ(unread_model_path(resumed, config), "");
+  config.model.path = "models/b";
+  const std::string warning = unread_model_path(resumed, config);
+  EXPECT_NE(warning.find("model.path: \"models/a\", this run has \"models/b\""), std::string::npos)
+      << warning;
+  config.adapter.kind = AdapterKind::kLora;
+  EXPECT_EQ(unread_model_path(resumed, config), "");
+}
+
 TEST(ResumedSettings, ALengthThatNoKeyExplainsIsNamed) {
   Config config;
   config.run.max_steps = 100;
