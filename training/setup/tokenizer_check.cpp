@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "framework/core/logging.h"
 #include "framework/data/store_format.h"
 #include "framework/data/tokenizer_tokens.h"
 
@@ -35,15 +36,19 @@ void check_store_tokenizer(const std::string& store, const std::string& model,
     ++num_different;
     first = id;
   }
-  if (static_cast<double>(num_different) <= kTolerableShare * static_cast<double>(num_shared)) {
-    return;
+  if (num_different == 0) return;
+  const std::string difference = fmt::format(
+      "token store {} was made with another tokenizer than that of {}: {} of {} ids mean other "
+      "tokens (id {}: {}, to the model {})",
+      store, model, num_different, num_shared, first, Json(stores[first]).dump(),
+      Json(models[first]).dump());
+  if (static_cast<double>(num_different) > kTolerableShare * static_cast<double>(num_shared)) {
+    throw Error(ErrorCategory::kData, difference, advice);
   }
-  throw Error(ErrorCategory::kData,
-              fmt::format("token store {} was made with another tokenizer than that of {}: {} of "
-                          "{} ids mean other tokens (id {}: {}, to the model {})",
-                          store, model, num_different, num_shared, first,
-                          Json(stores[first]).dump(), Json(models[first]).dump()),
-              advice);
+  log_warning(
+      "{}\n  This is right where reserved tokens got names. Otherwise prepare the data with the "
+      "model's tokenizer.",
+      difference);
 }
 
 void check_tokenizers(const Config& config) {

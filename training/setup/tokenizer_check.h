@@ -11,7 +11,7 @@ namespace packtrain {
 // Throws Error(kData) when ids of a store of data.train or data.validation mean other tokens than
 // in model.path's tokenizer. Compares only when both have a tokenizer.json. An equal vocabulary
 // size alone does not show that tokenizers are equal. A few ids may differ, such as reserved tokens
-// that got a name.
+// that got a name: they are a warning.
 void check_tokenizers(const Config& config);
 
 // The same for one store. `tokens`: tokens by id of the tokenizer in `folder`.
