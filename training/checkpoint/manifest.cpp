@@ -116,21 +116,18 @@ TrainingState parse_state(const json& object) {
   if (object.contains("validation_loss")) {
     state.validation_loss = number_from(object["validation_loss"], "validation_loss");
   }
-  if (object.contains("best_losses")) {
-    for (const json& loss : object["best_losses"]) {
-      state.best_losses.push_back(number_from(loss, "best_losses"));
-    }
+  for (const json& loss : object.value("best_losses", json::array())) {
+    state.best_losses.push_back(number_from(loss, "best_losses"));
   }
-  if (object.contains("validation_set")) {
-    state.validation_set = text_member(object, "validation_set");
-  }
+  const auto read_if_there = [&](const char* key, std::string& text) {
+    if (object.contains(key)) text = text_member(object, key);
+  };
+  read_if_there("validation_set", state.validation_set);
+  read_if_there("reference_digest", state.reference_digest);
   if (object.contains("early_stopping")) state.early_stopping = object["early_stopping"].dump();
   state.evaluation_due = flag_member(object, "evaluation_due");
   state.samples_due = flag_member(object, "samples_due");
   state.weights_only = flag_member(object, "weights_only");
-  if (object.contains("reference_digest")) {
-    state.reference_digest = text_member(object, "reference_digest");
-  }
   if (object.contains("adapter")) {
     state.adapter = object["adapter"].dump();
     state.base_digest = text_member(object, "base_digest");
@@ -197,9 +194,9 @@ std::map<std::string, EncodedShape> parse_encoded(const json& document) {
   if (!objects.is_object()) throw Fault("'encoded' is not an object");
   std::map<std::string, EncodedShape> encoded;
   for (const auto& [name, object] : objects.items()) {
-    auto shape = parse_counts(member(object, "shape"), name);
     const bool is_fp8 = object.contains("format") && text_member(object, "format") == kFp8Format;
-    encoded[name] = {std::move(shape), parse_counts(member(object, "tensors"), name),
+    encoded[name] = {parse_counts(member(object, "shape"), name),
+                     parse_counts(member(object, "tensors"), name),
                      is_fp8 ? ParameterEncoding::Format::kFp8 : ParameterEncoding::Format::kNf4};
   }
   return encoded;
