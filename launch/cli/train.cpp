@@ -71,7 +71,8 @@ int run_train(int argc, char** argv) {
                   fmt::format("{}/log/rank-{}.log", config.run.output, world.rank()));
     if (world.rank() == 0) warn_of_unread_keys(arguments);
     run_training(config, world);
-    log_info("done: {}", whats_next(config));
+    // Of all ranks each would look at every file of every checkpoint.
+    if (world.rank() == 0) log_info("done: {}", whats_next(config));
   });
 }
 

@@ -1,6 +1,7 @@
 """Evaluation sets with names, and runs that end when they no longer get better."""
 
 import json
+import shutil
 
 import pytest
 from runs import assert_bit_equal, steps
@@ -141,3 +142,23 @@ def test_another_set_is_no_news_to_a_run_that_goes_by_none(lab, named):
     assert code == 75, err
     code, _, err = lab.finish(lab.start("by-none", named[0], "checkpoint.best_by=code"))
     assert code == 0 and "resumed from" in err and "start over" not in err, err
+
+
+def test_all_ranks_evaluate_the_checkpoint_that_rank_0_finds(lab):
+    """Each host sees a folder of its own, as with file caches of different age."""
+    run = lab.run("seen", "checkpoint.save_steps=3", "run.max_steps=6", "checkpoint.keep=9", "schedule.warmup_steps=0",
+                  "optimizer.learning_rate=0.03")
+    first, other = (lab.folder / "seen-by-0", lab.folder / "seen-by-1")
+    for folder in (first, other):
+        shutil.copytree(run, folder / "run")
+    shutil.rmtree(first / "run" / "checkpoints" / "step-6")
+
+    def loss(*folders):
+        seen = {rank: {"--chdir": folder} for rank, folder in enumerate(folders)}  # an option of env
+        code, out, err = lab.finish(lab.start("seen", "run.output=run", "--json", command="evaluate",
+                                              ranks=len(folders), rank_environment=seen))
+        assert code == 0, err
+        return json.loads(out)["loss"]
+
+    assert loss(first) != pytest.approx(loss(other), abs=1e-4)
+    assert loss(first, other) == pytest.approx(loss(first), abs=2e-6)

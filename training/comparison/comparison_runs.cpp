@@ -12,6 +12,7 @@
 #include "framework/core/file.h"
 #include "framework/core/logging.h"
 #include "framework/data/token_store.h"
+#include "parallel/communicators/collectives.h"
 #include "samplers/planner.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/comparison/energy_log.h"
@@ -161,10 +162,11 @@ VariantRun plan_run(const ComparisonOptions& options, const std::string& value, 
 
 // Rank 0 decides, so that all ranks skip the same runs.
 bool is_finished(const VariantRun& run, World& world) {
-  const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
-  std::int64_t steps_done = newest ? read_checkpoint_state(*newest).step : 0;
-  world.control().broadcast(&steps_done, sizeof(steps_done), 0, nullptr);
-  return steps_done == run.num_steps;
+  const std::string steps_done = run_on_first_rank(world.control(), [&] {
+    const auto newest = find_latest_checkpoint(checkpoints_folder(run.config.run.output));
+    return std::to_string(newest ? read_checkpoint_state(*newest).step : 0);
+  });
+  return steps_done == std::to_string(run.num_steps);
 }
 
 }  // namespace

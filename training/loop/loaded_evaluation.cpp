@@ -8,6 +8,7 @@
 #include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
+#include "parallel/communicators/collectives.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/plan/shard_size.h"
 #include "training/plan/token_budget.h"
@@ -37,12 +38,15 @@ void check_adapter_of_run(const Config& config, const std::string& checkpoint) {
   }
 }
 
-ModelSource evaluated_model(const Config& config, EvaluatedModel which) {
+// Rank 0 looks: each look is at every file, and file caches of other hosts may be old.
+ModelSource evaluated_model(const Config& config, EvaluatedModel which, Communicator& control) {
   if (which == EvaluatedModel::kOfRun) {
-    const auto newest = find_whole_checkpoint(checkpoints_folder(config.run.output));
-    if (newest) {
-      check_adapter_of_run(config, *newest);
-      return checkpoint_source(*newest, config);
+    const std::string newest = run_on_first_rank(control, [&] {
+      return find_whole_checkpoint(checkpoints_folder(config.run.output)).value_or("");
+    });
+    if (!newest.empty()) {
+      check_adapter_of_run(config, newest);
+      return checkpoint_source(newest, config);
     }
   }
   return find_model(config);
@@ -81,7 +85,8 @@ std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& given,
   }
   loaded->sets = std::make_unique<EvaluationSets>(
       adapter_configs(config), config.checkpoint.best_by, request.without_groups);
-  const ModelSource& source = loaded->source = evaluated_model(config, request.model);
+  const ModelSource& source = loaded->source =
+      evaluated_model(config, request.model, world.control());
   if (request.without_adapter) require_model_under_adapter(source.decoder, "--without-adapter");
   const RunDevice& device = loaded->device = choose_device(config, world);
   config.parallel.shard_size =
