@@ -161,7 +161,10 @@ void probe_port(const MetricsSection& metrics, const World& world, Facts& facts)
   const int wanted = metrics.port + world.local_rank();
   facts["port_error"] = "";
   try {
-    const auto socket = ListenSocket::open(metrics.address, wanted);
+    // A port beyond the last is no free port, as in a run.
+    const auto socket = wanted <= ListenSocket::kMaxPort
+                            ? ListenSocket::open(metrics.address, wanted)
+                            : std::nullopt;
     facts["port"] = socket ? fmt::format("metrics of rank 0 on {}", socket->endpoint())
                            : fmt::format("no free port from {} on: no metrics", wanted);
   } catch (const Error& error) {

@@ -41,6 +41,11 @@ def config(tmp_path, run_folder):
     return path
 
 
+def test_a_port_beyond_the_last_is_no_free_port_as_in_a_run(config):
+    _, verdicts, out, err = doctor(config, "metrics.port=65535")
+    assert verdicts["ports"] != "BROKEN", out + err
+
+
 @pytest.mark.parametrize("words", [["doctor"], ["train", "c.yaml"]])
 def test_messages_of_mpi_are_shown_where_it_cannot_start(words):
     done = subprocess.run([RUN, "-n", "2", "--mca", "btl", "tcpp", "--program", PROGRAM, *words], capture_output=True,
