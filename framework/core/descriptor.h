@@ -31,9 +31,10 @@ inline void check_regular_file(const struct stat& status, const std::string& pat
 
 class Descriptor {
  public:
-  // Throws Error(category) when the file cannot be opened. O_CLOEXEC is added to `flags`.
+  // Throws Error(category) when the file cannot be opened. O_CLOEXEC is added to `flags`. A file
+  // that O_CREAT makes can be read and written by its owner, and by others as the umask allows.
   Descriptor(const std::string& path, int flags, ErrorCategory category)
-      : value_(::open(path.c_str(), flags | O_CLOEXEC)) {
+      : value_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
     if (value_ < 0) fail_on(path, "open", errno, category);
   }
   // Takes ownership of an open descriptor.

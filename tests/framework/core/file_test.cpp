@@ -1,11 +1,13 @@
 #include "framework/core/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
 
+#include "framework/core/descriptor.h"
 #include "framework/core/hash.h"
 #include "framework/core/mapped_file.h"
 #include "tests/helpers/temporary_folder.h"
@@ -38,6 +40,15 @@ TEST(OutputFile, WritesAppendsAndOverwritesAtAnOffset) {
   }
   EXPECT_EQ(read_text(path, ErrorCategory::kData), "hello World!");
   EXPECT_EQ(text_of(*MappedFile::open(path, ErrorCategory::kData)), "hello World!");
+}
+
+TEST(Descriptor, MakesFilesThatTheirOwnerCanOpenAgain) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "log";
+  const Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND, ErrorCategory::kData);
+  struct stat status{};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0600U, 0600U);
 }
 
 TEST(OutputFile, NamesTheFileAndTheReasonWhenTheDeviceIsFull) {
