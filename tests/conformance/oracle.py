@@ -128,7 +128,7 @@ def routing_margin(model, sequences):
         if hasattr(module, "e_score_correction_bias"):
             margins = margins_of_groups(module, scores)
         elif hasattr(module, "input_jitter_noise"):
-            margins = margins_of_competition(module, scores)
+            margins = margins_of_competition(module, outputs[0])  # weights are as wide where two experts are all
         else:
             logits = scores.log() if hasattr(module, "per_expert_scale") else scores  # Gemma 4's are probabilities
             margins = [smallest_difference(logits)]

@@ -160,7 +160,10 @@ TEST_F(Plan, ComparesValidationWithTrainingByContent) {
   const std::string lines =
       "{\"input_ids\":[1,2,3]}\n{\"input_ids\":[4,5,6]}\n{\"input_ids\":[7,8]}\n";
   write("train.jsonl", lines + "{\"input_ids\":[9,9,9]}\n");
-  write("copied.jsonl", "{\"input_ids\":[4,5,6],\"labels\":[-100,-100,6]}\n" + lines);
+  write("copied.jsonl",
+        "{\"input_ids\":[4,5,6],\"labels\":[-100,-100,6]}\n"
+        "{\"input_ids\":[1,2,3],\"labels\":[1,2,3]}\n{\"input_ids\":[4,5,6],\"labels\":[4,5,6]}\n"
+        "{\"input_ids\":[7,8],\"labels\":[7,8]}\n");
   write("other.jsonl", "{\"input_ids\":[3,2,1]}\n{\"input_ids\":[7,8,9]}\n");
   for (const std::string name : {"train", "copied", "other"}) {
     const Outcome made =
