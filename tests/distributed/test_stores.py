@@ -80,7 +80,7 @@ def test_a_store_whose_ids_mean_other_tokens_than_the_models_is_refused(lab, pla
         write_tokenizer(store / "tokenizer", of_store)
         found, _, err = lab.finish(lab.start(name, f"{place}={store}", command="plan", config=config))
         assert found == code, err
-        assert ("2 of 512 ids mean other tokens" in err) == (kind == "named"), err
+        assert (": 2 of 512 ids mean other tokens" in err) == (kind == "named"), err
     assert (f'token store {store} was made with another tokenizer than that of {model}: 512 of 512 ids mean other '
             'tokens (id 0: "token 1", to the model "token 0")') in err
     found, _, err = lab.finish(lab.start(name, f"{place}={store}", config=config))
