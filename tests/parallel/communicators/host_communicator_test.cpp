@@ -61,7 +61,7 @@ class MailRank final : public HostCommunicator {
       rank_.mail_.send(rank_.rank(), to, data, bytes);
     }
     void receive(void* data, std::size_t bytes, int from) override {
-      if (bytes > 0) wanted_.push_back({data, from});
+      if (bytes > 0) wanted_.emplace_back(data, from);
     }
     void wait() override {
       for (const auto& [data, from] : std::exchange(wanted_, {})) {
