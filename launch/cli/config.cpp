@@ -4,6 +4,7 @@
 #include "launch/cli/arguments.h"
 #include "launch/cli/output.h"
 #include "launch/cli/program.h"
+#include "launch/cli/sources.h"
 
 namespace packtrain {
 
