@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "framework/config/load.h"
 #include "framework/core/error.h"
@@ -14,55 +13,42 @@
 namespace packtrain {
 namespace {
 
-constexpr const char* kKeys[] = {
-    "adapter.rank",         "adapter.alpha",         "adapter.use_rslora",
-    "adapter.use_dora",     "adapter.targets",       "adapter.exclude",
-    "adapter.rank_pattern", "adapter.alpha_pattern", "adapter.layers_to_transform",
-    "adapter.dropout",      "adapter.save"};
+using Take = void (*)(AdapterSection& to, const AdapterSection& from);
+
+template <auto Member>
+void take(AdapterSection& to, const AdapterSection& from) {
+  to.*Member = from.*Member;
+}
+
+struct OptionKey {
+  const char* name;
+  Take take;
+};
+
+// The keys that a folder decides on.
+constexpr OptionKey kKeys[] = {
+    {"adapter.rank", take<&AdapterSection::rank>},
+    {"adapter.alpha", take<&AdapterSection::alpha>},
+    {"adapter.use_rslora", take<&AdapterSection::use_rslora>},
+    {"adapter.use_dora", take<&AdapterSection::use_dora>},
+    {"adapter.targets", take<&AdapterSection::targets>},
+    {"adapter.exclude", take<&AdapterSection::exclude>},
+    {"adapter.rank_pattern", take<&AdapterSection::rank_pattern>},
+    {"adapter.alpha_pattern", take<&AdapterSection::alpha_pattern>},
+    {"adapter.layers_to_transform", take<&AdapterSection::layers_to_transform>},
+    {"adapter.dropout", take<&AdapterSection::dropout>},
+    {"adapter.save", take<&AdapterSection::save>}};
 
 bool is_set(const Config& config, const std::string& key) {
   return config_value(config, key) != config_value(Config(), key);
 }
 
-// The folder's options as the section of a configuration.
-AdapterSection section_of(const LoraOptions& options) {
-  AdapterSection section;
-  section.rank = options.rank;
-  section.alpha = options.alpha;
-  section.use_rslora = options.use_rslora;
-  section.use_dora = options.use_dora;
-  section.targets = options.targets;
-  section.exclude = options.exclude;
-  section.layers_to_transform = options.layers_to_transform;
-  for (const auto& [name, rank] : options.rank_pattern) {
-    section.rank_pattern.push_back({name, static_cast<double>(rank)});
-  }
-  for (const auto& [name, alpha] : options.alpha_pattern) {
-    section.alpha_pattern.push_back({name, alpha});
-  }
-  section.dropout = options.dropout;
-  section.save = options.save;
-  return section;
-}
-
 // The folder's section with the keys that `config` sets.
 AdapterSection wanted_section(const Config& config, const AdapterSection& of_folder) {
-  const AdapterSection& own = config.adapter;
   AdapterSection wanted = of_folder;
-  const auto take = [&](const char* key, auto AdapterSection::* member) {
-    if (is_set(config, key)) wanted.*member = own.*member;
-  };
-  take("adapter.rank", &AdapterSection::rank);
-  take("adapter.alpha", &AdapterSection::alpha);
-  take("adapter.use_rslora", &AdapterSection::use_rslora);
-  take("adapter.use_dora", &AdapterSection::use_dora);
-  take("adapter.targets", &AdapterSection::targets);
-  take("adapter.exclude", &AdapterSection::exclude);
-  take("adapter.layers_to_transform", &AdapterSection::layers_to_transform);
-  take("adapter.rank_pattern", &AdapterSection::rank_pattern);
-  take("adapter.alpha_pattern", &AdapterSection::alpha_pattern);
-  take("adapter.dropout", &AdapterSection::dropout);
-  take("adapter.save", &AdapterSection::save);
+  for (const OptionKey& key : kKeys) {
+    if (is_set(config, key.name)) key.take(wanted, config.adapter);
+  }
   return wanted;
 }
 
@@ -94,10 +80,10 @@ bool means_the_same(const LoraOptions& wanted, const LoraOptions& of_folder,
 void check_options_of_folder(const Config& config, const LoraOptions& of_folder,
                              const DecoderConfig& base) {
   Config theirs = config;
-  theirs.adapter = section_of(of_folder);
+  theirs.adapter = adapter_section(of_folder);
   const LoraOptions wanted = lora_options(wanted_section(config, theirs.adapter));
   if (means_the_same(wanted, of_folder, base)) return;
-  for (const char* key : kKeys) {
+  for (const auto& [key, _] : kKeys) {
     const std::string own = config_value(config, key);
     const std::string other = config_value(theirs, key);
     if (!is_set(config, key) || own == other) continue;

@@ -61,4 +61,24 @@ LoraOptions lora_options(const AdapterSection& section) {
   return options;
 }
 
+AdapterSection adapter_section(const LoraOptions& options) {
+  AdapterSection section;
+  section.rank = options.rank;
+  section.alpha = options.alpha;
+  section.use_rslora = options.use_rslora;
+  section.use_dora = options.use_dora;
+  section.targets = options.targets;
+  section.exclude = options.exclude;
+  section.layers_to_transform = options.layers_to_transform;
+  for (const auto& [name, rank] : options.rank_pattern) {
+    section.rank_pattern.push_back({name, static_cast<double>(rank)});
+  }
+  for (const auto& [name, alpha] : options.alpha_pattern) {
+    section.alpha_pattern.push_back({name, alpha});
+  }
+  section.dropout = options.dropout;
+  section.save = options.save;
+  return section;
+}
+
 }  // namespace packtrain

@@ -9,4 +9,7 @@ namespace packtrain {
 // Throws Error(kConfig) for a rank of adapter.rank_pattern that is not a whole number.
 LoraOptions lora_options(const AdapterSection& section);
 
+// The inverse, without name and initial values, which an adapter that has values does not need.
+AdapterSection adapter_section(const LoraOptions& options);
+
 }  // namespace packtrain

@@ -136,7 +136,7 @@ class Job:
 
     def _pass_requests_on(self) -> None:
         """Repeats a request to save every second. A rank that has no handler yet ignores it, and so does
-        an mpirun that has not started its ranks. Some builds of Open MPI 4.1 never forward it."""
+        an mpirun that has not started its ranks. Under one mpirun a rank trained on as if it got none."""
         if not self._stop.asked:
             return
         now = time.monotonic()
