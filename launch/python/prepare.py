@@ -23,7 +23,8 @@ from packtrain_tools.sources.documents import printable
 from packtrain_tools.showing import Decoders, has_color, legend
 from packtrain_tools.showing_groups import show_sample
 from packtrain_tools.sources.hints import hints_for
-from packtrain_tools.sources.files import KIND_NAMES, SourceFile, list_files
+from packtrain_tools.sources.files import list_files
+from packtrain_tools.sources.source_file import KIND_NAMES, SourceFile
 from packtrain_tools.store_reader import StoreReader
 
 PROGRAM = "packtrain prepare"

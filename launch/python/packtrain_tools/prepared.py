@@ -7,8 +7,9 @@ import os
 from packtrain_tools.errors import DATA, ToolError
 from packtrain_tools.prepare.store import FORMAT_VERSION, MANIFEST, TOKENIZER_FILES
 from packtrain_tools.program import run_program
-from packtrain_tools.sources.files import HUB, SourceFile, list_files
+from packtrain_tools.sources.files import list_files
 from packtrain_tools.sources.hub import open_hub
+from packtrain_tools.sources.source_file import HUB, SourceFile
 
 
 def is_store(folder: str) -> bool:

@@ -86,12 +86,12 @@ def test_more_bad_lines_than_allowed_are_an_error(tokenizer_folder, tmp_path):
 
 
 def test_a_line_has_a_limit_and_a_place(tokenizer_folder, tmp_path, monkeypatch):
-    from packtrain_tools.sources import files, formats, readers
+    from packtrain_tools.sources import formats, readers, source_file
     monkeypatch.setattr(readers, "MAX_LINE_BYTES", 50)
     monkeypatch.setattr(formats, "MAX_LINE_BYTES", 50)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "good"}\n{"text": "' + b"x" * 3_000_000 + b'"}\n{"text": "good"}')
-    records = list(readers.read_records(files.source_file(0, str(path)), None))
+    records = list(readers.read_records(source_file.source_file(0, str(path)), None))
     assert [(r.line, r.byte, r.num_bytes) for r in records] == [
         (1, 0, 17), (2, 17, 3_000_013), (3, 3_000_030, 16)]
     assert len(records[1].data) == 51  # of a gigabyte no more than this is ever in memory

@@ -16,8 +16,9 @@ from read_documents import PLAIN, documents
 
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.documents import Text
-from packtrain_tools.sources.files import CSV, LINES, TEXT, TSV, VALUES, list_files, source_file
+from packtrain_tools.sources.files import list_files
 from packtrain_tools.sources.readers import read_records
+from packtrain_tools.sources.source_file import CSV, LINES, TEXT, TSV, VALUES, source_file
 
 ROWS = [{"prompt": f"A {i},\n\"b\"", "completion": f"é {i}"} for i in range(3)]
 TEXTS = [Text(row["prompt"], row["completion"]) for row in ROWS]

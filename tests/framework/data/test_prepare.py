@@ -149,10 +149,10 @@ def test_a_tokenizer_that_begins_texts_with_a_token_does_so_here(
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
     from packtrain_tools import errors
-    from packtrain_tools.sources import files, readers
+    from packtrain_tools.sources import readers, source_file
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "good"}\n' * 3)
-    records = readers.read_records(files.source_file(0, str(path)), None)
+    records = readers.read_records(source_file.source_file(0, str(path)), None)
     next(records)
     with path.open("ab") as stream:
         stream.write(b"{")

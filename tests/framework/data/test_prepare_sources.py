@@ -13,7 +13,8 @@ from packtrain_tools.sources import hub, json_values
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.formats import BadRecord, Instruction, decode, find_format, format_of_columns
 from packtrain_tools.sources.readers import Reader, read_records
-from packtrain_tools.sources.files import list_files, source_file
+from packtrain_tools.sources.files import list_files
+from packtrain_tools.sources.source_file import source_file
 
 ROWS = [{"prompt": f"The owl {i}", "completion": f" saw {i} birds" * (1 + i % 3), "id": i}
         for i in range(2500)]

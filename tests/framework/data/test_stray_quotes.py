@@ -4,8 +4,8 @@ import pytest
 from read_documents import documents
 
 from packtrain_tools.sources.documents import Text
-from packtrain_tools.sources.files import source_file
 from packtrain_tools.sources.readers import read_records
+from packtrain_tools.sources.source_file import source_file
 
 ROWS = [("Name a bird", "heron"), ("Name a fish", "trout"), ("Name a tree", "oak"), ("Name a stone", "flint"),
         ("Name a river", "Rhine")]

@@ -13,7 +13,7 @@ from packtrain_tools.chat.media import is_media_name
 from packtrain_tools.chat.names import CALL, ROLES, make_names
 from packtrain_tools.chat.reshape import Reshaping
 from packtrain_tools.sources.columns import FORMATS, JUDGEMENTS, OURS, Reading
-from packtrain_tools.sources.files import KIND_NAMES
+from packtrain_tools.sources.source_file import KIND_NAMES
 
 DEFAULT_DATE = "2024-07-26"  # the default date of Llama 3.2's chat template
 

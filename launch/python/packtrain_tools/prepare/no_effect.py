@@ -2,8 +2,8 @@
 
 from packtrain_tools.errors import CONFIG, ToolError
 from packtrain_tools.sources.columns import PREFERENCES
-from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.formats import DOCUMENT, FileFormat
+from packtrain_tools.sources.source_file import SourceFile
 
 _CHATS = {"messages", "sharegpt", "prompt-completion", "instruction", *PREFERENCES}
 

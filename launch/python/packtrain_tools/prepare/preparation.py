@@ -20,10 +20,10 @@ from packtrain_tools.sources.readers import Reader
 from packtrain_tools.prepare.rollout_groups import RolloutGroups, files_of_rollouts
 from packtrain_tools.prepare.selection import Selection, files_of
 from packtrain_tools.prepare.shard_file import write_json
-from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.prepare.store import (UNFINISHED, StoreWriter, discard, new_store,
                                            remove_unfinished)
 from packtrain_tools.prepare.unfinished import RULES_VERSION, request_of, state_to_go_on_with
+from packtrain_tools.sources.source_file import SourceFile
 
 SECONDS_BETWEEN_SAVES = 60.0
 

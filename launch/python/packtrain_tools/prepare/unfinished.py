@@ -7,7 +7,7 @@ import os
 
 from packtrain_tools.errors import ToolError
 from packtrain_tools.prepare.store import MANIFEST, TOKENIZER_FILES, UNFINISHED
-from packtrain_tools.sources.files import SourceFile
+from packtrain_tools.sources.source_file import SourceFile
 
 # Version of the rules that assign examples to stores. Version 1 had no number and took each example by
 # itself. Version 2 treated numbers of --group-by's column in CSV and JSON as different.

@@ -6,8 +6,8 @@ import re
 
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.columns import FORMATS, OURS
-from packtrain_tools.sources.files import COMPRESSIONS, LINES, STANDARD_INPUT, TEXT, SourceFile
 from packtrain_tools.sources.inputs import opened
+from packtrain_tools.sources.source_file import COMPRESSIONS, LINES, STANDARD_INPUT, TEXT, SourceFile
 
 LOOKED_AT = 1 << 12  # bytes
 LOOKED_AT_JSON = 1 << 18

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from packtrain_tools.chat.values import Unreadable
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.files import CSV, MAX_LINE_BYTES, SourceFile
 from packtrain_tools.sources.joined_rows import are_rows
+from packtrain_tools.sources.source_file import CSV, MAX_LINE_BYTES, SourceFile
 
 SHOWN_CHARS = 1000
 _KINDS_BY_MARK = {",": "CSV", "\t": "TSV"}

@@ -19,12 +19,12 @@ from packtrain_tools.sources.columns import (FORMATS, JUDGEMENTS, REQUIRED, WEIG
 from packtrain_tools.sources.delimited import delimiter_advice
 from packtrain_tools.sources.documents import (BadRecord, Document, Instruction, Preference, Rollouts,
                                                Text)
-from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.judgements import check_judged, is_judged
 from packtrain_tools.sources.preferences import read_judged, read_pair
 from packtrain_tools.sources.rollout_columns import ROLLOUTS
 from packtrain_tools.sources.rollouts import read_rollouts
 from packtrain_tools.sources.readers import MAX_LINE_BYTES, Reader, Record, columns_of
+from packtrain_tools.sources.source_file import SourceFile
 from packtrain_tools.sources.suggestions import advice_for
 from packtrain_tools.sources.tables import first_row
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from packtrain_tools.errors import CONFIG, ToolError
-from packtrain_tools.sources.files import STANDARD_INPUT, SourceFile
+from packtrain_tools.sources.source_file import STANDARD_INPUT, SourceFile
 
 BLOCK_BYTES = 1 << 18
 _ERRORS = (EOFError, zlib.error, lzma.LZMAError)

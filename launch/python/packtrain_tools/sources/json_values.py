@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from packtrain_tools.chat.values import json_fault
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.files import MAX_LINE_BYTES, SourceFile
+from packtrain_tools.sources.source_file import MAX_LINE_BYTES, SourceFile
 
 BLOCK_BYTES = 1 << 20
 SHOWN = 20  # characters

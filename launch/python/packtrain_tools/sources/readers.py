@@ -8,10 +8,9 @@ from typing import BinaryIO
 from packtrain_tools.chat.values import Unreadable
 from packtrain_tools.errors import ToolError
 from packtrain_tools.sources.delimited import delimited_rows, header_of
-from packtrain_tools.sources.files import (LINES, MAX_LINE_BYTES, STANDARD_INPUT, VALUES,
-                                           SourceFile)
 from packtrain_tools.sources.inputs import opened
 from packtrain_tools.sources.json_values import json_values
+from packtrain_tools.sources.source_file import LINES, MAX_LINE_BYTES, STANDARD_INPUT, VALUES, SourceFile
 from packtrain_tools.sources.tables import as_stream, read_batches, rows_of, table_columns
 
 CHUNK_BYTES = 1 << 18

@@ -6,8 +6,8 @@ from typing import Any
 
 from packtrain_tools.chat.values import Unreadable
 from packtrain_tools.errors import ToolError
-from packtrain_tools.sources.files import ARROW, PARQUET, SourceFile
 from packtrain_tools.sources.inputs import pyarrow_module
+from packtrain_tools.sources.source_file import ARROW, PARQUET, SourceFile
 
 ROWS_AT_ONCE = 1024
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream

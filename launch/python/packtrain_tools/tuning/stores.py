@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from packtrain_tools.prepare.store import MANIFEST
 from packtrain_tools.prepared import files_of, is_store, prepare, prepared_folder
-from packtrain_tools.sources.files import SourceFile
 from packtrain_tools.sources.readers import Reader
+from packtrain_tools.sources.source_file import SourceFile
 
 SMALL_BYTES = 1 << 20
 HELD_OUT = 20  # one of this number of examples
