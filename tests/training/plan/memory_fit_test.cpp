@@ -62,26 +62,42 @@ TEST(MemoryFit, WhatIsChosenFits) {
   }
 }
 
+struct TimedSettings {
+  MemorySettings settings;
+  double bytes;
+  double seconds;
+};
+
+// All settings that could be chosen, where memory has no limit.
+std::vector<TimedSettings> all_settings(const MemoryRanks& ranks) {
+  const FitInput input = input_with(ranks, kPlenty);
+  const StepTimeModel time(input.config, input.decoder, ranks, input.work);
+  const bool gathers = ranks.device == DeviceKind::kCuda && ranks.num_ranks > 1;
+  std::vector<TimedSettings> all;
+  for (const std::int64_t tokens : token_choices(input.config, ranks.num_ranks)) {
+    for (const RecomputeByLayer& recompute : recompute_choices(input.config.memory, 12)) {
+      for (const int slots : gathers ? std::vector{3, 6, 12} : std::vector{3}) {
+        const MemorySettings settings{recompute, slots, tokens};
+        all.push_back({settings, static_cast<double>(plan_with(input, settings).total()),
+                       time.seconds(settings)});
+      }
+    }
+  }
+  return all;
+}
+
 TEST(MemoryFit, NothingThatFitsIsFaster) {
   for (const MemoryRanks& ranks : kLayouts) {
+    const std::vector<TimedSettings> all = all_settings(ranks);
     for (const std::int64_t limit : limits_for(ranks)) {
-      const FitInput input = input_with(ranks, limit);
-      const FitCandidate chosen = fit_memory(input)->chosen;
+      const FitCandidate chosen = fit_memory(input_with(ranks, limit))->chosen;
       if (chosen.settings.recompute == Recompute::kNone && chosen.settings.max_tokens == 4096) {
         continue;  // the default
       }
-      const StepTimeModel time(input.config, input.decoder, ranks, input.work);
-      const bool gathers = ranks.device == DeviceKind::kCuda && ranks.num_ranks > 1;
-      for (const std::int64_t tokens : token_choices(input.config, ranks.num_ranks)) {
-        for (const RecomputeByLayer& recompute : recompute_choices(input.config.memory, 12)) {
-          for (const int slots : gathers ? std::vector{3, 6, 12} : std::vector{3}) {
-            const MemorySettings other{recompute, slots, tokens};
-            const double share = slots > kMinGatherSlots ? kSlotShare : 1;
-            const auto bytes = static_cast<double>(plan_with(input, other).total());
-            if (bytes > share * static_cast<double>(limit)) continue;
-            EXPECT_GE(time.seconds(other), chosen.seconds) << settings_text(other);
-          }
-        }
+      for (const TimedSettings& other : all) {
+        const double share = other.settings.gather_slots > kMinGatherSlots ? kSlotShare : 1;
+        if (other.bytes > share * static_cast<double>(limit)) continue;
+        EXPECT_GE(other.seconds, chosen.seconds) << settings_text(other.settings);
       }
     }
   }
