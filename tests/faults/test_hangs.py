@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 from runs import assert_bit_equal
@@ -44,3 +45,19 @@ def test_a_rank_that_dies_ends_the_run_immediately(lab):
     assert "injected on rank 1 at step 5" in err
     resumed = lab.run("dead", "checkpoint.save_steps=2", ranks=3)
     assert_bit_equal(resumed, lab.run("alive", "checkpoint.save_steps=2", ranks=3))
+
+
+@pytest.mark.parametrize("command, words", [("evaluate", ["--json"]), ("score", ["--log-probs"])])
+def test_an_evaluation_ends_by_the_time_without_progress_and_not_by_its_length(lab, command, words):
+    store = lab.make_store(f"endless-{command}", 200_000, 12)
+    process = lab.start(command, f"data.validation={store}", f"guard.checkpoint_timeout_s={LIMIT_S}", *words, ranks=2,
+                        command=command)
+    while "evaluating" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(LIMIT_S + 5)
+    assert process.poll() is None
+    os.kill(ranks_of(lab.folder / f"{command}.yaml")[1], signal.SIGSTOP)
+    code, _, err = lab.finish(process)
+    assert code == 72, err
+    assert "guard.checkpoint_timeout_s is 10" in err
+    assert_missed_in_time(err, LIMIT_S)

@@ -52,3 +52,17 @@ def test_a_rank_that_hangs_while_opening_ends_the_run_by_the_limit_of_the_start(
     assert code == 72, err
     assert "(start; guard.start_timeout_s is 6)" in err
     assert time.monotonic() - begin < 60
+
+
+@pytest.mark.parametrize("command", ["evaluate", "score", "verify"])
+def test_a_rank_that_hangs_while_opening_ends_a_command_that_trains_nothing(lab, library, tmp_path, command):
+    store = lab.train_store if command == "verify" else lab.validation_store
+    (tmp_path / "switch").touch()
+    hung = variables(library, store, tmp_path / "switch")
+    options = ["--log-probs"] if command == "score" else []
+    process = lab.start(f"hung-{command}", f"guard.start_timeout_s={LIMIT_S}", *options, ranks=2, command=command,
+                        rank_environment={1: hung})
+    code, _, err = lab.finish(process, timeout=90)
+    assert code == 72, err
+    assert "(start; guard.start_timeout_s is 6)" in err
+    assert_missed_in_time(err, LIMIT_S)

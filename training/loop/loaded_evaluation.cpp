@@ -77,8 +77,8 @@ const char* describe(ModelSource::Kind kind) {
 
 std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& given,
                                                   const EvaluationRequest& request, World& world) {
-  auto loaded = std::make_unique<LoadedEvaluation>();
-  Config& config = loaded->config = given;
+  auto loaded = std::make_unique<LoadedEvaluation>(given, world);
+  Config& config = loaded->config;
   check_same_settings(config, world);
   if (world.rank() == 0) {
     for (const Config& own : adapter_configs(config)) check_tokenizers(own);
@@ -106,6 +106,7 @@ std::unique_ptr<LoadedEvaluation> load_evaluation(const Config& given,
   loaded->sets->set_reference(
       loaded->reference.forward(*loaded->model),
       [&](const TokenStore& store) { return open_log_probs(loaded->reference, config, store); });
+  loaded->begin_part();
   return loaded;
 }
 

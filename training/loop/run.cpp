@@ -110,7 +110,7 @@ void run_training(const Config& config, World& world) {
 EvaluationRecord run_evaluation(const Config& config, const EvaluationRequest& request,
                                 World& world) {
   const auto loaded = load_evaluation(config, request, world);
-  return loaded->sets->evaluate(*loaded->model, 0);
+  return loaded->sets->evaluate(*loaded->model, 0, loaded->stop_never());
 }
 
 }  // namespace packtrain

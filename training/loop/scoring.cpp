@@ -75,9 +75,9 @@ std::int64_t tokens_of_part(const ScoringOptions& options, bool has_candidates,
 // Scores one store part by part.
 class StoreScoring {
  public:
-  StoreScoring(const TokenStore& store, Evaluator& evaluator, ShardedModel& model, World& world,
-               const CandidateTokens* candidates)
-      : store_(store), evaluator_(evaluator), model_(model), world_(world), scores_(candidates) {}
+  StoreScoring(const TokenStore& store, Evaluator& evaluator, LoadedEvaluation& loaded,
+               World& world, const CandidateTokens* candidates)
+      : store_(store), evaluator_(evaluator), loaded_(loaded), world_(world), scores_(candidates) {}
 
   void run(const ScoreIdentity& identity, std::int64_t part_tokens, ScoredSet& set);
 
@@ -94,7 +94,7 @@ class StoreScoring {
 
   const TokenStore& store_;
   Evaluator& evaluator_;
-  ShardedModel& model_;
+  LoadedEvaluation& loaded_;
   World& world_;
   TokenScores scores_;
 };
@@ -122,7 +122,7 @@ ScorePart StoreScoring::score(const Range& range) {
   scores_.clear();
   if (range.num_labels == 0) return part;  // its file has no value
   Evaluator evaluator = evaluator_.of_examples(range.first, range.end);
-  evaluator.evaluate(model_, 0, {}, &scores_);
+  evaluator.evaluate(*loaded_.model, 0, loaded_.stop_never(), &scores_);
   evaluator_.lower_budget(evaluator.budget());  // memory ran out: not again
   part.loss_sum = evaluator.loss_sum();
   part.loss_weight = evaluator.loss_weight();
@@ -139,6 +139,7 @@ void StoreScoring::run(const ScoreIdentity& identity, std::int64_t part_tokens, 
   while (next < num_examples) {
     const Range range = next_range(next, part_tokens);
     parts.push_back(score(range));
+    loaded_.begin_part();
     write_score_part(set.file, parts.back(), store_, scores_, identity, control);
     set.num_tokens_scored += range.num_tokens;
     next = range.end;
@@ -151,6 +152,7 @@ void StoreScoring::run(const ScoreIdentity& identity, std::int64_t part_tokens, 
     weight += part.loss_weight;
   }
   set.record.loss = sum / weight;
+  loaded_.begin_part();
   join_score_parts(set.file, parts, store_, scores_.candidates(), identity, control);
 }
 
@@ -170,6 +172,7 @@ std::vector<ScoredSet> run_scoring(const Config& config, const ScoringOptions& o
   std::vector<ScoredSet> scored;
   loaded->sets->for_each_evaluator(
       [&](const std::string& set, const TokenStore& store, Evaluator& evaluator) {
+        loaded->begin_part();
         const std::unique_ptr<CandidateTokens> candidates =
             open_candidates(options.candidate_tokens, store);
         ScoreIdentity identity = identity_of(model, settings, set, store);
@@ -183,7 +186,7 @@ std::vector<ScoredSet> run_scoring(const Config& config, const ScoringOptions& o
           const auto begin = std::chrono::steady_clock::now();
           const std::int64_t part_tokens =
               tokens_of_part(options, candidates != nullptr, evaluator.budget());
-          StoreScoring(store, evaluator, *loaded->model, world, candidates.get())
+          StoreScoring(store, evaluator, *loaded, world, candidates.get())
               .run(identity, part_tokens, one);
           one.seconds = seconds_since(begin);
         }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -128,7 +129,8 @@ std::vector<PrecisionRecipe> precision_recipes(const Config& config, bool has_bl
 }
 
 PrecisionReport measure_precision(const Config& config, const ModelSource& source,
-                                  const RunDevice& device, const VerifiedStep& step) {
+                                  const RunDevice& device, const VerifiedStep& step,
+                                  const std::function<void()>& begin_recipe) {
   PrecisionReport report;
   report.num_examples = step.plan.num_examples;
   Config plain = config;
@@ -136,11 +138,13 @@ PrecisionReport measure_precision(const Config& config, const ModelSource& sourc
   if (adapter == nullptr || !is_from_base(adapter->initialization)) {
     plain.model.base = BaseStorage::kBFloat16;
   }
+  begin_recipe();
   log_info("the step in float32");
   const Measured reference = measure(plain, source, device, step, in_float32(config.precision));
   report.loss = reference.loss;
   report.layers = layers_of(reference);
   for (const PrecisionRecipe& recipe : precision_recipes(config, has_blocks(device))) {
+    begin_recipe();
     log_info("the step in {}", recipe.name);
     report.recipes.push_back(errors_of(
         recipe, measure(config, source, device, step, recipe.precision), reference, report.layers));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,10 @@ struct PrecisionReport {
 // Runs the first step's packed batches on one device in float32, and then in each recipe. A recipe
 // rounds the initial weights too. The reference has unencoded weights, unless initial values of the
 // adapter come from encoded ones. Holds one model at a time. Throws Error(kConfig) and
-// Error(kDevice) where the model or the device cannot have 8-bit products.
+// Error(kDevice) where the model or the device cannot have 8-bit products. Calls `begin_recipe`
+// before each measurement.
 PrecisionReport measure_precision(const Config& config, const ModelSource& source,
-                                  const RunDevice& device, const VerifiedStep& step);
+                                  const RunDevice& device, const VerifiedStep& step,
+                                  const std::function<void()>& begin_recipe);
 
 }  // namespace packtrain

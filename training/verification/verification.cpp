@@ -14,6 +14,7 @@
 #include "framework/core/logging.h"
 #include "parallel/sharding/shard_groups.h"
 #include "samplers/planner.h"
+#include "training/guards/watchdog.h"
 #include "training/plan/accumulation.h"
 #include "training/plan/memory_plan.h"
 #include "training/plan/plan_source.h"
@@ -93,6 +94,7 @@ class Verification {
  public:
   Verification(const Config& config, World& world, const VerificationOptions& options)
       : world_(world),
+        watchdog_(config.guard, "", world),
         store_(open_training_store(config)),
         config_(limit_examples(config, *store_, options, data_parallel_size(world))),
         source_(find_model(config_)) {
@@ -136,8 +138,8 @@ class Verification {
     return merged_report();
   }
 
-  PrecisionReport precision() const {
-    return measure_precision(config_, source_, device_, steps_.front());
+  PrecisionReport precision() {
+    return measure_precision(config_, source_, device_, steps_.front(), [this] { begin_part(0); });
   }
 
  private:
@@ -167,9 +169,11 @@ class Verification {
     const Device& device = *device_.device;
     std::vector<Measured> all_packed;
     for (const VerifiedStep& step : steps_) {
+      begin_part(step.plan.step);
       const Measured alone = measure_step(single_rank.model(), device, step.all_separate());
       Measured packed = measure_step(single_rank.model(), device, step.all_packed());
       keep(0, step, check_packed(*subject_, step, packed, alone));
+      begin_part(step.plan.step);
       keep(1, step, check_isolation(*subject_, step, single_rank.model(), device));
       keep(2, step, check_boundaries(*subject_, step));
       keep(3, step, check_attention(*subject_, step, *device_.device));
@@ -181,10 +185,12 @@ class Verification {
   void check_together(const std::vector<Measured>& single_rank) {
     const int num_ranks = mesh_.data_parallel_size();
     if (num_ranks == 1) return keep(4, steps_.front(), check_ranks(*subject_, {}, {}, 1));
+    begin_part(steps_.front().plan.step);
     const auto model = make_sharded_model(config_, source_.decoder, device_, world_);
     load_weights(source_, config_.run.seed, *model, world_.control());
     const auto own = static_cast<std::size_t>(mesh_.data_parallel_rank());
     for (std::size_t s = 0; s < steps_.size(); ++s) {
+      begin_part(steps_[s].plan.step);
       std::vector<const PackedBatch*> batches;
       for (const PackedBatch& batch : steps_[s].packed[own]) {
         batches.push_back(&batch);
@@ -223,7 +229,11 @@ class Verification {
     return report;
   }
 
+  // Each part of the checks has the time limit of an evaluation.
+  void begin_part(std::int64_t step) { watchdog_.enter(RunPhase::kCheckpoint, step + 1); }
+
   World& world_;
+  Watchdog watchdog_;  // during the constructor in the phase of the start
   std::unique_ptr<TokenStore> store_;
   Config config_;
   ModelSource source_;
