@@ -77,6 +77,10 @@ void add_batch(const Config& config, UnreadKeys& keys) {
   if (!strategy.has_packs) {
     keys.add({"batch.packing_window"}, "batch.strategy", "Set batch.strategy: multipack");
   }
+  if (!strategy.has_plan_file) {
+    keys.add({"batch.plan_file"}, "batch.strategy",
+             "Set batch.strategy: file, as `packtrain compare --strategies file` does");
+  }
 }
 
 // Muon updates with AdamW what is no matrix of a layer.

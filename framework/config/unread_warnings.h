@@ -15,8 +15,8 @@ struct UnreadKey {
   std::string advice;  // what to do
 };
 
-// The keys whose values are not the defaults, and which nothing reads. Never batch.plan_file, which
-// `packtrain compare` gives to the strategy that reads it.
+// The keys whose values are not the defaults, and which nothing reads. `packtrain compare` may
+// change the setting that leaves a key out, so it does not warn.
 std::vector<UnreadKey> unread_keys(const Config& config, const SettingPlaces& places);
 
 }  // namespace packtrain

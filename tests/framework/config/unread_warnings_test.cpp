@@ -54,6 +54,8 @@ const Case kCases[] = {
      "batch: {strategy: padding, micro_batch_size: 2}"},
     {"batch.packing_window", "batch: {packing_window: 9}",
      "batch: {strategy: multipack, packing_window: 9}"},
+    {"batch.plan_file", "batch: {strategy: balanced, plan_file: plan.jsonl}",
+     "batch: {strategy: file, plan_file: plan.jsonl}"},
     {"optimizer.epsilon", "optimizer: {name: lion, epsilon: 1.0e-6}",
      "optimizer: {name: lion, epsilon: 1.0e-6, groups: [{match: '*q*', name: adamw}]}"},
     {"optimizer.betas", "optimizer: {name: adafactor, betas: [0.8, 0.95]}",
@@ -110,10 +112,6 @@ TEST(UnreadWarnings, OfAScheduleCountEachAdaptersOwn) {
   EXPECT_EQ(unread("schedule: {warmup_ratio: 0.1}\nadapters: [" + one + "]").size(), 1U);
   EXPECT_TRUE(unread("schedule: {warmup_ratio: 0.1}\nadapters: [" + one + ", {name: b, train: y}]")
                   .empty());
-}
-
-TEST(UnreadWarnings, LeaveAPlanFileToCompare) {
-  EXPECT_TRUE(unread("batch: {strategy: balanced, plan_file: plan.jsonl}").empty());
 }
 
 TEST(UnreadWarnings, AreNotOfTheConfigurationsInTheRepository) {
