@@ -42,6 +42,29 @@ def test_the_indexed_job_gives_each_pod_its_rank_and_the_address_of_rank_0():
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
 
 
+def test_the_retries_of_the_indexed_job_do_not_depend_on_the_number_of_ranks():
+    """All ranks end with one, so that a limit of the whole job would be divided by their number."""
+    _, job = yaml.safe_load_all((CLUSTER / "indexedjob.yaml").read_text())
+    spec = job["spec"]
+    assert "backoffLimit" not in spec and spec["backoffLimitPerIndex"] > 0 and spec["maxFailedIndexes"] == 0
+    # Both are what the API demands next to a limit for each index and to a policy of failures.
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+    assert spec["podReplacementPolicy"] == "Failed"
+
+
+def test_the_indexed_job_ends_at_errors_that_a_restart_repeats_and_at_no_other():
+    _, job = yaml.safe_load_all((CLUSTER / "indexedjob.yaml").read_text())
+    disruption, *by_code = job["spec"]["podFailurePolicy"]["rules"]
+    assert disruption == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    action = {code: rule["action"] for rule in by_code for code in rule["onExitCodes"]["values"]}
+    assert action.pop(75) == "Ignore"
+    assert set(action.values()) == {"FailJob"}
+    enum = re.search(r"enum class ErrorCategory : int \{(.*?)\};", (REPO / "framework/core/error.h").read_text(), re.DOTALL)
+    codes = {name: int(code) for name, code in re.findall(r"k(\w+) = (\d+)", enum[1])}
+    restarted = {codes.pop(name) for name in ("Device", "Hang", "ReplicasDiffer", "Stopped")}  # as by packtrain-run
+    assert action.keys() == set(codes.values()) and not restarted & action.keys()
+
+
 def instructions():
     """(instruction, its text) of the Dockerfile, without comments and continuations."""
     text = re.sub(r"^#.*\n", "", (CLUSTER / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
