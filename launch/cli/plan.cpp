@@ -255,6 +255,9 @@ int run_plan(int argc, char** argv) {
   app.add_option("--gpu-gib", arguments.devices.gpu_gib,
                  "plan for GPUs of this much memory instead of this machine's devices")
       ->check(positive_number());
+  app.add_option("--host-gib", arguments.devices.host_gib,
+                 "plan for hosts with this much available memory instead of this host's")
+      ->check(positive_number());
   app.add_option("--host-copy-gbs", arguments.devices.host_copy_gbs,
                  "GB/s of copies between host and GPU in both directions together, each way, as "
                  "`packtrain doctor` measures them (default 45): the time of memory.offload")

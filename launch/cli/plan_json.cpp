@@ -132,6 +132,7 @@ Json memory_keys(const MemoryForecast& memory) {
       {"memory_is_most_in", memory.plan.moment},
       {"saved_bytes_per_layer", saved_bytes(memory.plan.layer_values)},
       {"predicted_host_bytes", memory.host.host_bytes()},
+      {"available_host_bytes", known(memory.host.available_bytes)},
       {"predicted_state_copy_s", memory.host.state_copy_s},
       {"host_bytes_of_a_rank", bytes_by_purpose(memory.host.of_rank)},
       {"host_bytes_shared", bytes_by_purpose(memory.host.of_host)},

@@ -36,7 +36,7 @@ void set_fitted(const FittedMemory& chosen, FittedConfig& fitted) {
 
 Assumed assume(const Config& config, const DecoderConfig& decoder, const DeviceArguments& given) {
   AssumedHosts hosts = assumed_hosts(config, given.hosts, num_cuda_devices());
-  AssumedDevice device = assume_device(config, decoder, hosts.hosts, given.gpu_gib);
+  AssumedDevice device = assume_device(config, decoder, hosts.hosts, given.gpu_gib, given.host_gib);
   return {std::move(hosts), std::move(device), given.host_copy_gbs};
 }
 
@@ -106,6 +106,7 @@ MemoryForecast memory_forecast(const FittedConfig& fitted, const DecoderConfig& 
       .remedies = fitted.remedies};
   HostMemoryLoad on_host = host_load;
   if (assumed.host_copy_gbs) on_host.host_copy_bytes = *assumed.host_copy_gbs * 1e9;
+  on_host.available_bytes = device.host_bytes;
   outlook.host =
       plan_host_memory(config, device.ranks, device.hosts.ranks_per_host, outlook.plan, on_host);
   outlook.checkpoints = plan_checkpoints(config, device.ranks, outlook.plan);

@@ -21,6 +21,7 @@ namespace packtrain {
 struct DeviceArguments {
   HostArguments hosts;
   std::optional<double> gpu_gib;
+  std::optional<double> host_gib;       // available memory of a host
   std::optional<double> host_copy_gbs;  // 10^9 bytes a second each way between host and GPU
 };
 

@@ -269,10 +269,15 @@ std::string trained_text(const MemoryForecast& memory) {
 }  // namespace
 
 std::string memory_to_text(const MemoryForecast& memory) {
-  const std::string shortage = shortage_text(memory);
-  return fmt::format("{} parameters{}, ranks {}, token budget {}\n{}{}{}", memory.num_parameters,
-                     trained_text(memory), ranks_text(memory), token_budget_text(memory.budget),
-                     memory_lines(memory), shortage, shortage.empty() ? "" : "\n");
+  std::string text = fmt::format("{} parameters{}, ranks {}, token budget {}\n{}",
+                                 memory.num_parameters, trained_text(memory), ranks_text(memory),
+                                 token_budget_text(memory.budget), memory_lines(memory));
+  if (const std::string shortage = shortage_text(memory); !shortage.empty())
+    text += shortage + "\n";
+  if (const HostShortage host = find_host_shortage(memory.host); !host.what.empty()) {
+    text += fmt::format("{}\n  {}\n", host.what, host.advice);
+  }
+  return text;
 }
 
 std::string plan_to_text(const PlanReport& report) {

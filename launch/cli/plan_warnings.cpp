@@ -50,6 +50,12 @@ void check_memory(const Config& config, const PlanReport& report, Warnings& warn
            (memory.remedies.empty() ? "" : " What fits: " + memory.remedies + ".")});
 }
 
+void check_host_memory(const MemoryForecast& memory, Warnings& warnings) {
+  HostShortage shortage = find_host_shortage(memory.host);
+  if (shortage.what.empty()) return;
+  warnings.push_back({"host_memory", std::move(shortage.what), std::move(shortage.advice)});
+}
+
 void check_rounding(const Config& config, const MemoryForecast& memory, Warnings& warnings) {
   auto rounding = ring_rounding(config, memory.hosts, memory.ranks.shard_size, memory.ranks.device);
   if (!rounding) return;
@@ -227,6 +233,7 @@ std::vector<PlanWarning> plan_warnings(const Config& config, const DecoderConfig
                                        const TokenStore& store, const PlanReport& report) {
   Warnings warnings;
   check_memory(config, report, warnings);
+  check_host_memory(report.memory, warnings);
   check_rounding(config, report.memory, warnings);
   check_steps(config, report, warnings);
   check_decay(config, report, warnings);

@@ -9,6 +9,7 @@
 #include "framework/core/units.h"
 #include "samplers/order.h"
 #include "samplers/plan.h"
+#include "training/plan/memory_limit.h"
 #include "training/plan/step_time_model.h"
 
 namespace packtrain {
@@ -96,6 +97,7 @@ HostMemoryPlan plan_host_memory(const Config& config, const MemoryRanks& ranks, 
   HostMemoryPlan plan;
   plan.ranks_per_host = ranks_per_host;
   plan.counts_examples = load.num_examples.has_value();
+  plan.available_bytes = load.available_bytes;
   const bool on_cpu = ranks.device == DeviceKind::kCpu;
   auto& entries = plan.of_rank;
   add(entries, "training", on_cpu ? device.total() : 0, "the rank's memory above");
@@ -143,6 +145,26 @@ std::string checkpoint_line(const CheckpointPlan& plan) {
       format_bytes(bytes), most, format_bytes(bytes * most));
 }
 
+HostShortage find_host_shortage(const HostMemoryPlan& plan) {
+  const auto available = static_cast<double>(plan.available_bytes);
+  if (available == 0 || static_cast<double>(plan.host_bytes()) <= kUsableHostShare * available) {
+    return {};
+  }
+  std::string advice = "Take fewer ranks a host, or more hosts";
+  const auto add_if = [&](std::string_view entry, const char* setting) {
+    if (bytes_named(plan.of_rank, entry) > 0) advice += fmt::format(", or {}", setting);
+  };
+  add_if("moments", "optimizer.moments: bf16 or int8");
+  add_if("activations", "memory.recompute: full without memory.offload: activations");
+  add_if("snapshot of the state", "checkpoint.asynchronous: false");
+  return {
+      fmt::format("a host is to take {:.2f} GiB, and has {:.2f} GiB available, of which a run may "
+                  "take {:.0f} %",
+                  to_gibibytes(plan.host_bytes()), to_gibibytes(plan.available_bytes),
+                  100 * kUsableHostShare),
+      advice + "."};
+}
+
 std::string host_memory_table(const HostMemoryPlan& plan) {
   const bool is_small = plan.host_bytes() < std::int64_t{1} << 30;
   std::string table;
@@ -165,6 +187,10 @@ std::string host_memory_table(const HostMemoryPlan& plan) {
   line("a host", plan.host_bytes(),
        fmt::format("{} rank{}{}", plan.ranks_per_host, plan.ranks_per_host == 1 ? "" : "s",
                    plan.counts_examples ? "" : "; examples not counted: the stores are not here"));
+  if (plan.available_bytes > 0) {
+    line("available on a host", plan.available_bytes,
+         fmt::format("of which a run may take {:.0f} %", 100 * kUsableHostShare));
+  }
   table.pop_back();
   return table;
 }

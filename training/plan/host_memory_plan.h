@@ -18,13 +18,15 @@ struct HostMemoryLoad {
   std::int64_t examples_per_step = 1;        // over all ranks
   // Bytes a second each way between host and GPU, measured. Nothing: assumed.
   std::optional<double> host_copy_bytes = {};
+  std::int64_t available_bytes = 0;  // memory of a host; 0: not known
 };
 
 struct HostMemoryPlan {
   std::vector<MemoryEntry> of_rank;  // of each rank of the host that needs most
   std::vector<MemoryEntry> of_host;  // once a host: mapped files that its ranks share
   int ranks_per_host = 1;
-  bool counts_examples = false;  // whether their number was known
+  bool counts_examples = false;      // whether their number was known
+  std::int64_t available_bytes = 0;  // memory of a host; 0: not known
   // Seconds a step of copies of the optimizer's state, each way, on a GPU; 0: none is offloaded.
   double state_copy_s = 0;
   double host_copy_bytes = 0;  // a second each way
@@ -50,6 +52,15 @@ CheckpointPlan plan_checkpoints(const Config& config, const MemoryRanks& ranks,
                                 const MemoryPlan& device);
 
 std::string checkpoint_line(const CheckpointPlan& plan);
+
+// These texts say what is too much and what takes less, where a host is to take more than
+// kUsableHostShare of its available memory. They are empty where it is not, and where that memory
+// is not known.
+struct HostShortage {
+  std::string what;
+  std::string advice;
+};
+HostShortage find_host_shortage(const HostMemoryPlan& plan);
 
 // A line an entry, sums last.
 std::string host_memory_table(const HostMemoryPlan& plan);

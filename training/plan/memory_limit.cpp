@@ -17,12 +17,10 @@ namespace {
 constexpr double kGpuShare = 0.96;
 constexpr double kHostShare = 0.5;
 
-// The rest is for data, for the program, and for what else pins memory.
-constexpr double kOffloadShare = 0.8;
-
 std::optional<std::int64_t> offload_limit(std::int64_t available, int ranks_on_host) {
   if (available <= 0) return std::nullopt;
-  return static_cast<std::int64_t>(kOffloadShare * static_cast<double>(available / ranks_on_host));
+  return static_cast<std::int64_t>(kUsableHostShare *
+                                   static_cast<double>(available / ranks_on_host));
 }
 
 MemoryLimit given_limit(double limit_gib) {
@@ -64,15 +62,21 @@ MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int 
 }
 
 AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
-                            const RankHosts& hosts, std::optional<double> gpu_gib) {
+                            const RankHosts& hosts, std::optional<double> gpu_gib,
+                            std::optional<double> host_gib) {
   const bool may_use_gpu = config.parallel.backend.value_or(Backend::kNccl) == Backend::kNccl;
-  AssumedDevice assumed{{DeviceKind::kCpu, hosts.num_ranks, 0}, hosts, 0, ""};
+  AssumedDevice assumed{{DeviceKind::kCpu, hosts.num_ranks, 0}, hosts, 0, "", 0};
   if (gpu_gib) {
     assumed.gpu_bytes = static_cast<std::int64_t>(*gpu_gib * kGibibyte);
     assumed.whose = "a GPU's";
   } else if (may_use_gpu && num_cuda_devices() > 0) {
     assumed.gpu_bytes = static_cast<std::int64_t>(cuda_memory_bytes(0));
     assumed.whose = "this machine's first GPU's";
+  }
+  if (host_gib) {
+    assumed.host_bytes = static_cast<std::int64_t>(*host_gib * kGibibyte);
+  } else if (!gpu_gib) {
+    assumed.host_bytes = host_available_memory_bytes();
   }
   if (assumed.gpu_bytes > 0) assumed.ranks.device = DeviceKind::kCuda;
   ShardMemory memory{hosts, assumed.ranks, {}};
@@ -84,9 +88,13 @@ AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
 }
 
 MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevice& device) {
-  if (memory.limit_gib) return given_limit(*memory.limit_gib);
-  if (device.gpu_bytes > 0) return gpu_limit(device.gpu_bytes, device.whose);
-  return host_limit(host_available_memory_bytes(), device.hosts.ranks_per_host);
+  const int ranks_on_host = device.hosts.ranks_per_host;
+  const bool is_gpu = device.gpu_bytes > 0;
+  if (!is_gpu && !memory.limit_gib) return host_limit(device.host_bytes, ranks_on_host);
+  MemoryLimit limit =
+      memory.limit_gib ? given_limit(*memory.limit_gib) : gpu_limit(device.gpu_bytes, device.whose);
+  if (is_gpu) limit.host_bytes = offload_limit(device.host_bytes, ranks_on_host);
+  return limit;
 }
 
 MinFreeMemory min_free_memory(const Config& config, const Device& device, World& world) {

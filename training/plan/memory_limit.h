@@ -14,6 +14,10 @@
 
 namespace packtrain {
 
+// A run may use this share of a host's available memory. The rest is for data, for the program, and
+// for what else pins memory.
+constexpr double kUsableHostShare = 0.8;
+
 // What one rank may use of its device's memory.
 struct MemoryLimit {
   std::int64_t bytes = 0;
@@ -35,12 +39,15 @@ MemoryLimit memory_limit(const MemorySection& memory, const Device& device, int 
 struct AssumedDevice {
   MemoryRanks ranks;
   RankHosts hosts;
-  std::int64_t gpu_bytes = 0;  // GPU: all its memory
-  std::string whose;           // GPU: whose memory it is, for people
+  std::int64_t gpu_bytes = 0;   // GPU: all its memory
+  std::string whose;            // GPU: whose memory it is, for people
+  std::int64_t host_bytes = 0;  // available memory of a host; 0: not known
 };
-// Uses the shard size that a run on these hosts would have.
+// Uses the shard size that a run on these hosts would have. Without `host_gib` a host has as much
+// available memory as this one, unless GPUs of another machine are assumed.
 AssumedDevice assume_device(const Config& config, const DecoderConfig& decoder,
-                            const RankHosts& hosts, std::optional<double> gpu_gib = std::nullopt);
+                            const RankHosts& hosts, std::optional<double> gpu_gib = std::nullopt,
+                            std::optional<double> host_gib = std::nullopt);
 MemoryLimit assumed_memory_limit(const MemorySection& memory, const AssumedDevice& device);
 
 // The figures of the rank with the least free memory, the same on all ranks.

@@ -77,6 +77,27 @@ TEST_F(Plan, HostMemoryIsCountedByRankAndByHost) {
   EXPECT_EQ(count(text.said, "examples not counted: the stores are not here"), 1U) << text.said;
 }
 
+TEST_F(Plan, HostMemoryIsComparedWithThatOfAHost) {
+  const std::string arguments = "--ranks 2 --gpu-gib 80 memory.offload=optimizer ";
+  const Json unknown = plan(arguments);
+  EXPECT_TRUE(unknown["available_host_bytes"].is_null());
+  const Json ample = plan(arguments + "--host-gib 64");
+  EXPECT_EQ(ample["available_host_bytes"], std::int64_t{64} << 30);
+  const std::int64_t need = ample["predicted_host_bytes"];
+  const auto of_need = [&](double share) {
+    return fmt::format("--host-gib {:.12f}", share * static_cast<double>(need) / (1 << 30));
+  };
+  const Json scarce = plan(arguments + of_need(1.2));  // a fifth is left to the program
+  EXPECT_TRUE(names_of_warnings(scarce).contains("host_memory"));
+  for (const Json& enough : {unknown, ample, plan(arguments + of_need(1.3))}) {
+    EXPECT_FALSE(names_of_warnings(enough).contains("host_memory"));
+  }
+  const Outcome text = packtrain("plan config.yaml --memory " + arguments + of_need(0.5));
+  for (const char* part : {"available on a host", "a host is to take", "optimizer.moments: bf16"}) {
+    EXPECT_EQ(count(text.said, part), 1U) << part << "\n" << text.said;
+  }
+}
+
 TEST_F(Plan, CheckpointsHaveWeightsAndMomentsUnlessTheseAreLeftOut) {
   const Json whole = plan("--memory checkpoint.keep=5");
   const std::int64_t num_parameters = whole["num_parameters"];

@@ -52,6 +52,7 @@ TEST_F(Plan, PrintsExactlyTheseKeys) {
                                       "predicted_step_time_s",
                                       "saved_bytes_per_layer",
                                       "predicted_host_bytes",
+                                      "available_host_bytes",
                                       "predicted_state_copy_s",
                                       "host_bytes_of_a_rank",
                                       "host_bytes_shared",

@@ -131,6 +131,17 @@ TEST(TokenBudget, SharesTheHostAmongItsRanks) {
   EXPECT_GT(memory_limit(config.memory, *make_cpu_device({}), 1).bytes, 0);
 }
 
+TEST(TokenBudget, KnowsTheHostMemoryOfAssumedGpusWhereItIsGiven) {
+  const Config config = auto_config();
+  const RankHosts hosts = {8, 4, true};
+  const auto limit_for = [&](std::optional<double> host_gib) {
+    return assumed_memory_limit(config.memory,
+                                assume_device(config, small_decoder(), hosts, 16.0, host_gib));
+  };
+  EXPECT_FALSE(limit_for(std::nullopt).host_bytes.has_value());
+  EXPECT_EQ(limit_for(64.0).host_bytes, static_cast<std::int64_t>(0.8 * 16 * kGibibyte));
+}
+
 TEST(TokenBudget, LeavesAShareOfAGpuAsideAndCountsWhatLibrariesTake) {
   Config config = auto_config();
   const AssumedDevice gpu = assume_device(config, small_decoder(), on_one_host(1), 16.0);
