@@ -62,7 +62,7 @@ ConnectionManager::ConnectionManager(const JobLocation& place, const std::string
 
 ConnectionManager::~ConnectionManager() {
   closing_ = true;
-  ::shutdown(listening_.descriptor(), SHUT_RDWR);  // wakes the thread that waits in accept
+  ::shutdown(listening_.descriptor(), SHUT_RDWR);  // wakes the thread that waits for calls
   answering_.join();
 }
 
@@ -149,27 +149,21 @@ Socket ConnectionManager::wait_for_call(const Key& key, const std::atomic<bool>&
 
 void ConnectionManager::answer_calls() {
   constexpr auto kLong = std::chrono::hours(1);
+  IncomingCalls calls(listening_, kAnswerPatience);
   while (!closing_) {
-    std::optional<Socket> socket = accept_from(listening_, kLong);
-    if (socket) {
-      answer(std::move(*socket));
-    } else if (!closing_) {
-      std::this_thread::sleep_for(kLook);  // for example out of file descriptors
-    }
+    for (IncomingCall& call : calls.wait(kLong)) answer(std::move(call));
   }
 }
 
 // Keeps the connection when it is for this process and this start, else closes it.
-void ConnectionManager::answer(Socket socket) {
-  const auto text = receive_text(socket, kAnswerPatience);
-  if (!text) return;
-  const std::vector<std::string> lines = lines_of(*text);
+void ConnectionManager::answer(IncomingCall call) {
+  const std::vector<std::string> lines = lines_of(call.text);
   if (lines.size() != 5) return;
   const int from = static_cast<int>(std::strtol(lines[3].c_str(), nullptr, 10));
-  if (*text != greeting(place_.start, lines[2], from, place_.rank)) return;
-  if (!send_text(socket, kYes, kAnswerPatience)) return;
+  if (call.text != greeting(place_.start, lines[2], from, place_.rank)) return;
+  if (!send_text(call.socket, kYes, kAnswerPatience)) return;
   const std::lock_guard lock(mutex_);
-  called_.insert_or_assign(Key{lines[2], from}, std::move(socket));
+  called_.insert_or_assign(Key{lines[2], from}, std::move(call.socket));
   arrived_.notify_all();
 }
 

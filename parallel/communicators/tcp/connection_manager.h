@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/communicators/tcp/incoming_calls.h"
 #include "parallel/communicators/tcp/job_location.h"
 #include "parallel/communicators/tcp/rendezvous.h"
 #include "parallel/communicators/tcp/socket.h"
@@ -59,7 +60,7 @@ class ConnectionManager {
   Socket wait_for_call(const Key& key, const std::atomic<bool>& given_up,
                        std::chrono::milliseconds patience);
   void answer_calls();
-  void answer(Socket socket);
+  void answer(IncomingCall call);
 
   JobLocation place_;
   std::mutex store_mutex_;                  // held during waits for the store

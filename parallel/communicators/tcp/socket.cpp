@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -116,26 +117,8 @@ bool wait_for(int descriptor, short events, Clock::time_point deadline) {
   }
 }
 
-// Transfers all of `size` bytes by `call(done)`, which returns as send() and recv() do.
-template <typename Call>
-bool move_all(int descriptor, short events, std::size_t size, Clock::time_point deadline,
-              const Call& call) {
-  for (std::size_t done = 0; done < size;) {
-    const ssize_t moved = call(done);
-    if (moved > 0) {
-      done += static_cast<std::size_t>(moved);
-    } else if (moved == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ||
-               !wait_for(descriptor, events, deadline)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool receive_bytes(int descriptor, void* data, std::size_t size, Clock::time_point deadline) {
-  return move_all(descriptor, POLLIN, size, deadline, [&](std::size_t done) {
-    return recv(descriptor, static_cast<char*>(data) + done, size - done, 0);
-  });
+bool may_be_repeated(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
 }  // namespace
@@ -213,26 +196,66 @@ std::optional<Socket> dial(const std::string& address, std::uint16_t port,
   return socket;
 }
 
+TextReceiver::State TextReceiver::read(const Socket& socket) {
+  for (;;) {
+    if (bytes_.size() == end_ && has_length_) return State::kComplete;
+    if (bytes_.size() == end_) {
+      std::uint32_t length = 0;
+      std::memcpy(&length, bytes_.data(), sizeof length);
+      if (length > kMaxText) return State::kBroken;
+      has_length_ = true;
+      end_ += length;
+      continue;
+    }
+    std::array<char, 4096> part{};
+    const std::size_t wanted = std::min(part.size(), end_ - bytes_.size());
+    const ssize_t received = recv(socket.descriptor(), part.data(), wanted, 0);
+    if (received > 0) {
+      bytes_.append(part.data(), static_cast<std::size_t>(received));
+    } else if (received < 0 && may_be_repeated(errno)) {
+      return State::kIncomplete;
+    } else {
+      return State::kBroken;
+    }
+  }
+}
+
+std::string TextReceiver::text() const {
+  return bytes_.substr(sizeof(std::uint32_t));
+}
+
 bool send_text(const Socket& socket, const std::string& text, std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
   const auto length = static_cast<std::uint32_t>(text.size());
   std::string message(sizeof length, '\0');
   std::memcpy(message.data(), &length, sizeof length);
   message += text;
-  return move_all(socket.descriptor(), POLLOUT, message.size(), Clock::now() + patience,
-                  [&](std::size_t done) {
-                    return ::send(socket.descriptor(), message.data() + done, message.size() - done,
-                                  MSG_NOSIGNAL);
-                  });
+  for (std::size_t done = 0; done < message.size();) {
+    const ssize_t sent =
+        ::send(socket.descriptor(), message.data() + done, message.size() - done, MSG_NOSIGNAL);
+    if (sent > 0) {
+      done += static_cast<std::size_t>(sent);
+    } else if (sent == 0 || !may_be_repeated(errno) ||
+               !wait_for(socket.descriptor(), POLLOUT, deadline)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::optional<std::string> receive_text(const Socket& socket, std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
-  std::uint32_t length = 0;
-  if (!receive_bytes(socket.descriptor(), &length, sizeof length, deadline)) return std::nullopt;
-  if (length > kMaxText) return std::nullopt;
-  std::string text(length, '\0');
-  if (!receive_bytes(socket.descriptor(), text.data(), length, deadline)) return std::nullopt;
-  return text;
+  TextReceiver receiver;
+  for (;;) {
+    switch (receiver.read(socket)) {
+      case TextReceiver::State::kComplete:
+        return receiver.text();
+      case TextReceiver::State::kBroken:
+        return std::nullopt;
+      case TextReceiver::State::kIncomplete:
+        if (!wait_for(socket.descriptor(), POLLIN, deadline)) return std::nullopt;
+    }
+  }
 }
 
 }  // namespace packtrain

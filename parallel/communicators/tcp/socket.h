@@ -43,6 +43,21 @@ std::optional<Socket> accept_from(const Socket& listening, std::chrono::millisec
 std::optional<Socket> dial(const std::string& address, std::uint16_t port,
                            std::chrono::milliseconds patience);
 
+// Receives one text that send_text() sends, in as many parts as it comes in. Never waits.
+class TextReceiver {
+ public:
+  // kBroken: the other end is gone, or the data are no text.
+  enum class State { kIncomplete, kComplete, kBroken };
+
+  State read(const Socket& socket);
+  std::string text() const;  // after kComplete
+
+ private:
+  std::string bytes_;  // with the length in front
+  bool has_length_ = false;
+  std::size_t end_ = sizeof(std::uint32_t);  // of the part whose size is known
+};
+
 // A text of up to 1 MiB, preceded by its length. Returns false when the other end is gone or slower
 // than `patience`, or when the data are no text.
 bool send_text(const Socket& socket, const std::string& text, std::chrono::milliseconds patience);
