@@ -1,5 +1,6 @@
 """Files that answer no more: what waits for them is ended by the watchdog, which does not wait for them itself."""
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -66,3 +67,15 @@ def test_a_rank_that_hangs_while_opening_ends_a_command_that_trains_nothing(lab,
     assert code == 72, err
     assert "(start; guard.start_timeout_s is 6)" in err
     assert_missed_in_time(err, LIMIT_S)
+
+
+def test_only_the_first_rank_reads_the_settings_of_earlier_runs_of_a_comparison(lab, library, tmp_path):
+    words = ["--strategies", "balanced", "--json", "run.max_steps=2"]
+    code, first, err = lab.finish(lab.start("again", *words, ranks=2, command="compare"))
+    assert code == 0, err
+    (tmp_path / "switch").touch()
+    hung = variables(library, lab.folder / "runs" / "again" / "balanced-seed-5" / "config.yaml", tmp_path / "switch")
+    process = lab.start("again", *words, ranks=2, command="compare", rank_environment={1: hung})
+    code, again, err = lab.finish(process, timeout=90)
+    assert code == 0, err
+    assert json.loads(again)["runs"] == json.loads(first)["runs"]

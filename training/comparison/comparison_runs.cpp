@@ -160,6 +160,14 @@ VariantRun plan_run(const ComparisonOptions& options, const std::string& value, 
   return run;
 }
 
+// Rank 0 looks: of all ranks each would read the files of every run.
+void check_folders(const std::vector<VariantRun>& runs, const VariedKey& varied, World& world) {
+  run_on_first_rank(world.control(), [&] {
+    for (const VariantRun& run : runs) check_folder(run, varied, world.size());
+    return std::string();
+  });
+}
+
 // Rank 0 decides, so that all ranks skip the same runs.
 bool is_finished(const VariantRun& run, World& world) {
   const std::string steps_done = run_on_first_rank(world.control(), [&] {
@@ -182,12 +190,12 @@ std::vector<VariantRun> plan_comparison(const ComparisonOptions& options, const 
     }
   }
   set_evaluations(runs);
-  for (const VariantRun& run : runs) check_folder(run, options.varied, hosts.num_ranks);
   return runs;
 }
 
 std::optional<Comparison> run_comparison(const std::vector<VariantRun>& runs,
                                          const ComparisonOptions& options, World& world) {
+  check_folders(runs, options.varied, world);
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const VariantRun& run = runs[r];
     const std::string& folder = run.config.run.output;

@@ -38,13 +38,13 @@ struct VariantRun {
 
 // One run for each value and seed, seed by seed. If
 // run.evaluate_steps is 0, it becomes a tenth of the shortest run, so that there is a curve. Throws
-// an Error naming the value when one cannot be planned. Throws Error(kConfig) when a run's
-// folder holds a run of other settings or of another number of ranks.
+// an Error naming the value when one cannot be planned.
 std::vector<VariantRun> plan_comparison(const ComparisonOptions& options, const RankHosts& hosts);
 
 // Trains the unfinished runs and compares. Collective. Rank 0 gets the comparison, other ranks
-// nothing. Throws Error(kStopped) when asked to stop, as run_training does. Another call resumes
-// from there.
+// nothing. Throws Error(kConfig) before the first one trains when a run's folder holds a run of
+// other settings or of another number of ranks. Throws Error(kStopped) when asked to stop, as
+// run_training does. Another call resumes from there.
 std::optional<Comparison> run_comparison(const std::vector<VariantRun>& runs,
                                          const ComparisonOptions& options, World& world);
 
