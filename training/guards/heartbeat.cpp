@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kSignBytes = 256;
 constexpr std::size_t kLongestHost = 64;
+constexpr int kMaxReaders = 16;
 
 }  // namespace
 
@@ -25,6 +26,14 @@ fs::path heartbeat_folder(const std::string& run_folder) {
 
 fs::path heartbeat_path(const fs::path& folder, int rank) {
   return folder / fmt::format("rank-{}.json", rank);
+}
+
+int heartbeat_reader_distance(int num_ranks) {
+  return (num_ranks + kMaxReaders - 1) / kMaxReaders;
+}
+
+bool reads_all_heartbeats(int rank, int num_ranks) {
+  return rank % heartbeat_reader_distance(num_ranks) == 0;
 }
 
 std::string host_in_heartbeats(const std::string& host) {

@@ -21,6 +21,12 @@ struct Heartbeat {
 std::filesystem::path heartbeat_folder(const std::string& run_folder);
 std::filesystem::path heartbeat_path(const std::filesystem::path& folder, int rank);
 
+// Ranks that may read the heartbeats of all: at most 16, from 0 on in equal distances. All ranks of
+// a job often stop at the same time, and each reading all would open the square of their number of
+// files.
+int heartbeat_reader_distance(int num_ranks);
+bool reads_all_heartbeats(int rank, int num_ranks);
+
 // The host's name, shortened to fit into a heartbeat.
 std::string host_in_heartbeats(const std::string& host);
 

@@ -26,8 +26,9 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kHeartbeatEvery{1};
 constexpr std::chrono::seconds kLookEvery{1};
-constexpr std::chrono::seconds kNamesWithin{2};  // after the limit
-constexpr double kOverdueShare = 0.5;            // of a limit
+constexpr std::chrono::milliseconds kNamesWithin{2000};      // after the limit
+constexpr std::chrono::milliseconds kNamesWithinPerRank{1};  // more, for the files of many ranks
+constexpr double kOverdueShare = 0.5;                        // of a limit
 constexpr double kSilentAfterS = 4;  // older heartbeats belong to a rank that does not run
 
 const char* phase_name(RunPhase phase) {
@@ -209,15 +210,23 @@ void Watchdog::watch() {
   }
 }
 
-// Names from the current heartbeats if the files can be read, else "not known".
+// Names from the current heartbeats if the files can be read, else "not known". The end of one rank
+// ends the others, so a rank that does not read them gives the readers their time.
 std::string Watchdog::missing_ranks() {
   if (heartbeat_thread_ == nullptr) return "missing: not known";
+  const int num_ranks = heartbeats_->num_ranks;
+  const std::chrono::milliseconds within = kNamesWithin + num_ranks * kNamesWithinPerRank;
+  if (!reads_all_heartbeats(rank_, num_ranks)) {
+    std::this_thread::sleep_for(within);
+    return fmt::format("missing: not read by this rank; rank 0 and each {}th one after it say it",
+                       heartbeat_reader_distance(num_ranks));
+  }
   {
     const std::lock_guard lock(heartbeats_->mutex);
     heartbeats_->wants_names = true;
     heartbeats_->missing.clear();
   }
-  const bool answered = heartbeat_thread_->ask(kNamesWithin);
+  const bool answered = heartbeat_thread_->ask(within);
   const std::lock_guard lock(heartbeats_->mutex);
   if (!answered || heartbeats_->missing.empty()) {
     return "missing: not known, " + heartbeats_->folder + " does not answer";

@@ -31,7 +31,8 @@ class Watchdog {
 
   // The phase begins now and its limit starts. `step` counts from 1. If enter() is not called again
   // before the limit, the process prints its position, its latest collectives and the ranks that
-  // are late. It then exits with code 72.
+  // are late. It then exits with code 72. Of many ranks only some name the late ones
+  // (reads_all_heartbeats).
   void enter(RunPhase phase, std::int64_t step);
 
   // A description of what is overdue, from half of the phase's limit on, so that it can be examined

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,6 +15,7 @@
 #include "framework/core/file.h"
 #include "parallel/communicators/world.h"
 #include "tests/helpers/temporary_folder.h"
+#include "training/guards/heartbeat.h"
 
 namespace packtrain {
 namespace {
@@ -93,6 +96,62 @@ TEST(Watchdog, TakesPhasesFromOneThreadWhileItsOwnReadsThem) {
     }
     std::this_thread::sleep_for(milliseconds(1));
   }
+}
+
+// A rank of more ranks than there are.
+class RankOfMany final : public World {
+ public:
+  RankOfMany(int rank, int size) : rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int local_rank() const override { return 0; }
+  int local_size() const override { return 1; }
+  const std::string& host() const override { return real_->host(); }
+  Backend on_cpu() const override { return real_->on_cpu(); }
+  Communicator& control() override { return real_->control(); }
+  std::unique_ptr<Communicator> connect(Backend backend,
+                                        const CommunicatorOptions& options) override {
+    return real_->connect(backend, options);
+  }
+  [[noreturn]] void fail(const std::string& text, int exit_code) override {
+    real_->fail(text, exit_code);
+    std::abort();  // gcc does not see that a virtual function never returns
+  }
+
+ private:
+  int rank_;
+  int size_;
+  std::unique_ptr<World> real_ = join_world();
+};
+
+TEST(Watchdog, HasAtMostSixteenReadersOfHeartbeats) {
+  for (const int num_ranks : {1, 2, 16, 17, 33, 100, 4096, 100'003}) {
+    int num_readers = 0;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      num_readers += reads_all_heartbeats(rank, num_ranks) ? 1 : 0;
+    }
+    EXPECT_TRUE(reads_all_heartbeats(0, num_ranks));
+    EXPECT_LE(num_readers, 16) << num_ranks;
+    EXPECT_GE(num_readers, std::min(num_ranks, 9)) << num_ranks;
+  }
+}
+
+void stand_still_as(int rank, const std::string& folder) {
+  RankOfMany world(rank, 64);
+  GuardSection guard = limits(0);
+  guard.step_timeout_s = 0.5;  // the start may take its time
+  Watchdog watchdog(guard, folder, world);
+  watchdog.enter(RunPhase::kStep, 5);
+  std::this_thread::sleep_for(std::chrono::minutes(10));
+}
+
+TEST(WatchdogDeathTest, NamesMissingRanksOnlyWhereItReadsTheHeartbeats) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TemporaryFolder folder;
+  EXPECT_EXIT(stand_still_as(4, folder.path()), ::testing::ExitedWithCode(72),
+              "missing: rank 0 has written no heartbeat");
+  EXPECT_EXIT(stand_still_as(5, folder.path()), ::testing::ExitedWithCode(72),
+              "missing: not read by this rank; rank 0 and each 4th one after it say it");
 }
 
 void stand_still(const std::string& folder) {
