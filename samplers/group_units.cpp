@@ -6,6 +6,7 @@
 #include <exception>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <thread>
 
 #include "framework/core/error.h"
@@ -43,8 +44,10 @@ GroupUnits::GroupUnits(const TokenStore& store, bool share_prefixes)
     : store_(store),
       share_prefixes_(share_prefixes),
       known_rows_(static_cast<std::size_t>(store.info().groups->num_groups)) {
-  for (std::atomic<std::int32_t>& rows : known_rows_) {
-    rows.store(kUnknown, std::memory_order_relaxed);
+  const std::span<const std::int32_t> kept =
+      share_prefixes ? store.groups()->kept_rows() : std::span<const std::int32_t>();
+  for (std::size_t g = 0; g < known_rows_.size(); ++g) {
+    known_rows_[g].store(kept.empty() ? kUnknown : kept[g], std::memory_order_relaxed);
   }
 }
 
@@ -77,16 +80,17 @@ std::int32_t GroupUnits::num_prefix_tokens(std::int64_t number) const {
   return static_cast<std::int32_t>(saved / (own.num_examples - 1));
 }
 
-void GroupUnits::find_prefixes() const {
+void GroupUnits::find_prefixes(std::size_t begin, std::size_t end) const {
   if (!share_prefixes_) return;
+  const std::size_t count = end - begin;
   const std::size_t num_threads = std::clamp<std::size_t>(
-      size() / kGroupsPerTask, 1,
+      count / kGroupsPerTask, 1,
       std::min<std::size_t>(kMaxThreads, std::max(1U, std::thread::hardware_concurrency())));
   std::vector<std::exception_ptr> failures(num_threads);
   const auto find_part = [&](std::size_t part) {
     try {
-      const std::size_t end = size() * (part + 1) / num_threads;
-      for (std::size_t g = size() * part / num_threads; g < end; ++g) {
+      const std::size_t end_of_part = begin + count * (part + 1) / num_threads;
+      for (std::size_t g = begin + count * part / num_threads; g < end_of_part; ++g) {
         num_rows(g);
       }
     } catch (...) {

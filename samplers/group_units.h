@@ -17,7 +17,8 @@ namespace packtrain {
 class GroupUnits {
  public:
   // `store` has groups and must outlive it. `share_prefixes`: the tokens that all examples of a
-  // group begin with are computed once.
+  // group begin with are computed once. Takes the rows that the store has
+  // (ExampleGroups::kept_rows).
   GroupUnits(const TokenStore& store, bool share_prefixes);
   GroupUnits(const GroupUnits&) = delete;
   GroupUnits& operator=(const GroupUnits&) = delete;
@@ -40,7 +41,8 @@ class GroupUnits {
   std::int32_t num_prefix_tokens(std::int64_t number) const;
   // Compares the tokens of all groups, with several threads. Plans that need the rows of all of
   // them call it first.
-  void find_prefixes() const;
+  void find_prefixes() const { find_prefixes(0, size()); }
+  void find_prefixes(std::size_t begin, std::size_t end) const;  // of a range of groups
 
   // Appends the pieces of a group: the shared prefix, if any, and the rest of each example.
   void append_pieces(std::int64_t number, std::vector<Piece>& pieces) const;

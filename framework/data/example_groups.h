@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace packtrain {
 
@@ -63,6 +66,15 @@ class ExampleGroups {
   // Number of the group that has the example.
   virtual std::int64_t group_of(std::int64_t example) const = 0;
   virtual GroupRole role(std::int64_t example) const = 0;
+
+  // [groups] The rows of each group where its examples share their prefix (samplers/group_units.h).
+  // Ranks count them together (training/setup/shared_group_rows.h), because that reads every token.
+  // Empty: not known. Keep them before several threads use the store.
+  std::span<const std::int32_t> kept_rows() const { return kept_rows_; }
+  void keep_rows(std::vector<std::int32_t> found) const { kept_rows_ = std::move(found); }
+
+ private:
+  mutable std::vector<std::int32_t> kept_rows_;
 };
 
 }  // namespace packtrain

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "training/setup/model_source.h"
+#include "training/setup/shared_group_rows.h"
 #include "training/setup/store_kind.h"
 #include "training/setup/training_store.h"
 
@@ -41,6 +42,7 @@ void EvaluationSets::prepare(const DecoderConfig& decoder, std::int64_t max_toke
     require_shareable_rows(decoder, set.objective.share_prefixes, "the model");
     check_vocabulary(set.store->folder(), set.store->info().vocab_size, decoder);
     check_learned_positions(*set.store, std::numeric_limits<std::int64_t>::max(), decoder);
+    if (set.objective.share_prefixes) share_group_rows(*set.store, world.control());
     set.evaluator = std::make_unique<Evaluator>(*set.store, max_tokens_per_micro_batch, device,
                                                 world, mesh, set.adapter, set.objective);
   }

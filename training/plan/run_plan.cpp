@@ -17,6 +17,7 @@
 #include "training/plan/shard_size.h"
 #include "training/plan/shared_keys.h"
 #include "training/plan/step_count.h"
+#include "training/setup/shared_group_rows.h"
 #include "training/setup/training_store.h"
 
 namespace packtrain {
@@ -114,6 +115,10 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
                  const std::optional<ResumePoint>& resumed, const Device& device, World& world,
                  const AdapterStores& adapters)
     : config_(config), first_step_(resumed ? resumed->step : 0) {
+  const std::string fingerprint =
+      share_fingerprint(store, world.local_rank(), world.host(), world.control());
+  share_training_group_rows(store, config, world.control());
+  for (const auto& own : adapters.stores) share_training_group_rows(*own, config, world.control());
   set_keys_of_row(store, config_);
   const int kept = resumed ? kept_shard_size(resumed->header, data_parallel_size(world)) : 0;
   const FoundShardSize found = choose_shard_size(config_, decoder, device, world, kept);
@@ -124,8 +129,6 @@ RunPlan::RunPlan(const Config& config, const DecoderConfig& decoder, const Token
   PlanOptions options = agreed_plan_options(config, decoder, num_ranks, memory.max_tokens,
                                             store.groups() != nullptr, world);
   require_same_plan_file(options, world);
-  const std::string fingerprint =
-      share_fingerprint(store, world.local_rank(), world.host(), world.control());
   const PlanSettings settings = plan_settings(config, options, fingerprint, store.content_digest());
   if (resumed) {
     header_.entries = resumed->header.entries;

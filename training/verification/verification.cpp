@@ -22,6 +22,7 @@
 #include "training/plan/shared_keys.h"
 #include "training/plan/token_budget.h"
 #include "training/setup/model_source.h"
+#include "training/setup/shared_group_rows.h"
 #include "training/setup/training_store.h"
 #include "training/steps/rehearsal.h"
 #include "training/verification/checks.h"
@@ -103,6 +104,7 @@ class Verification {
     if (const auto size = config_.parallel.shard_size)
       check_shard_size(*size, data_parallel_size(world));
     device_ = choose_device(config_, world);
+    share_training_group_rows(*store_, config_, world.control());
     set_keys_of_row(*store_, config_);
     config_.parallel.shard_size =
         choose_shard_size(config_, source_.decoder, *device_.device, world).num_ranks;
