@@ -66,11 +66,12 @@ Config load_config(const std::string& path, std::span<const std::string> overrid
   return resolve_settings(read_all(path, overrides));
 }
 
-std::vector<UnreadKey> list_unread_keys(const std::string& path,
-                                        std::span<const std::string> overrides) {
+Config load_config(const std::string& path, std::span<const std::string> overrides,
+                   std::vector<UnreadKey>& unread) {
   SettingPlaces places;
-  const Config config = resolve_settings(read_all(path, overrides), &places);
-  return unread_keys(config, places);
+  Config config = resolve_settings(read_all(path, overrides), &places);
+  unread = unread_keys(config, places);
+  return config;
 }
 
 std::string dump_config(const Config& config) {

@@ -17,9 +17,9 @@ namespace packtrain {
 // nearest key, or our name for a key of other trainers.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {});
 
-// Loads likewise. Returns the keys that are set and have no effect under the other settings.
-std::vector<UnreadKey> list_unread_keys(const std::string& path,
-                                        std::span<const std::string> overrides = {});
+// Loads likewise. `unread` gets the keys that are set and have no effect under the other settings.
+Config load_config(const std::string& path, std::span<const std::string> overrides,
+                   std::vector<UnreadKey>& unread);
 
 // The resolved configuration as YAML, every key written out; loading it gives an equal Config.
 std::string dump_config(const Config& config);

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/config/unread_warnings.h"
+
 namespace packtrain {
 
 // Parses into the app's bound variables. Returns false after it has printed help; the caller then
@@ -26,6 +28,7 @@ bool has_option(int argc, char** argv, std::string_view name);
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides;
+  std::vector<UnreadKey> unread = {};  // of the configuration that was loaded with these
 
   void add_to(CLI::App& app);
 };

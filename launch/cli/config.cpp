@@ -38,7 +38,7 @@ int run_config(int argc, char** argv) {
     print_result(config_reference());
   } else {
     if (arguments.path.empty()) reject_usage(app, "CONFIG is required");
-    print_result(dump_config(load_config(arguments.path, arguments.overrides)));
+    print_result(dump_config(load_config(arguments.path, arguments.overrides, arguments.unread)));
     warn_of_unread_keys(arguments);
   }
   return 0;

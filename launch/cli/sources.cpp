@@ -162,7 +162,7 @@ void use_stores(Config& config, const Json& stores, ConfigArguments& arguments) 
 }  // namespace
 
 Config load_with_sources(ConfigArguments& arguments, World* world) {
-  Config config = load_config(arguments.path, arguments.overrides);
+  Config config = load_config(arguments.path, arguments.overrides, arguments.unread);
   std::vector<std::string> words = words_for_data(config);
   if (words.empty() && (world == nullptr || world->rank() == 0)) warn_of_prepare_options(config);
   const std::vector<std::string> of_model = words_for_model(config);
@@ -177,11 +177,11 @@ Config load_with_sources(ConfigArguments& arguments, World* world) {
     use_model(config, folder, arguments);
   }
   use_stores(config, answer.at("data"), arguments);
-  return load_config(arguments.path, arguments.overrides);
+  return load_config(arguments.path, arguments.overrides, arguments.unread);
 }
 
 void warn_of_unread_keys(const ConfigArguments& arguments) {
-  for (const UnreadKey& key : list_unread_keys(arguments.path, arguments.overrides)) {
+  for (const UnreadKey& key : arguments.unread) {
     log_warning("{}\n  {}", key.what, key.advice);
   }
 }

@@ -13,12 +13,12 @@ namespace packtrain {
 // Makes token stores of files, folders and data sets (hf:OWNER/NAME) in data.train and
 // data.validation, with the tokenizer of model.path, in data.prepared_path. The tool sources.py
 // does both. Appends overrides with the folders to `arguments`, and returns the configuration with
-// them. Nothing is started where the configuration names folders and stores alone. Collective over
-// `world`; null: this process is alone. Throws the errors of load_config and of the tool. Throws
-// Error(kConfig) where data needs a tokenizer and no model is named, and where hosts have the hub's
-// cache in different folders.
+// them. `arguments.unread` gets its keys without effect. Nothing is started where the configuration
+// names folders and stores alone. Collective over `world`; null: this process is alone. Throws the
+// errors of load_config and of the tool. Throws Error(kConfig) where data needs a tokenizer and no
+// model is named, and where hosts have the hub's cache in different folders.
 Config load_with_sources(ConfigArguments& arguments, World* world);
-// Warns of keys that are set and have no effect (list_unread_keys). Call it on one rank.
+// Warns of keys that are set and have no effect (ConfigArguments::unread). Call it on one rank.
 void warn_of_unread_keys(const ConfigArguments& arguments);
 // The folder of a model: of hf:OWNER/NAME[@REVISION] in the hub's cache, downloaded once; of
 // another name itself. Throws the tool's Error.

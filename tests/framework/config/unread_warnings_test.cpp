@@ -10,6 +10,13 @@
 namespace packtrain {
 namespace {
 
+std::vector<UnreadKey> list_unread_keys(const std::string& path,
+                                        const std::vector<std::string>& overrides = {}) {
+  std::vector<UnreadKey> keys;
+  load_config(path, overrides, keys);
+  return keys;
+}
+
 std::vector<std::string> unread(const std::string& yaml,
                                 const std::vector<std::string>& overrides = {}) {
   const ConfigText file(yaml);

@@ -78,6 +78,17 @@ TEST_F(Program, AConfigurationTypoIsFoundWithFileAndLine) {
   }
 }
 
+TEST_F(Program, ReadsItsConfigurationOnce) {
+  if (run_shell("strace -o /dev/null true").exit_code != 0) {
+    GTEST_SKIP() << "strace is not there or not allowed: launch/setup --lint installs it";
+  }
+  write("config.yaml", "samples: {steps: 10, top_p: 0.9}\n");
+  const Outcome outcome = packtrain("config config.yaml", "strace -f -e trace=openat");
+  EXPECT_EQ(count(outcome.said, "samples.top_p: 0.9 (config.yaml:1:29) has no effect"), 1U)
+      << outcome.said;
+  EXPECT_EQ(count(outcome.said, "\"config.yaml\", O_RDONLY"), 1U) << outcome.said;
+}
+
 TEST_F(Program, ConfigPrintsWhatAFileResolvesTo) {
   write("config.yaml", "run: {seed: 7}\n");
   const Outcome outcome = packtrain("config config.yaml memory.recompute=full");
