@@ -43,8 +43,8 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def run(command: list[str], cache: Path, **options) -> str:
-    environment = {**os.environ, "FOLDER": str(LAUNCH), "PACKTRAIN_CACHE": str(cache), "TERM": "dumb"}
+def run(command: list[str], cache: Path, folder: Path = LAUNCH, **options) -> str:
+    environment = {**os.environ, "FOLDER": str(folder), "PACKTRAIN_CACHE": str(cache), "TERM": "dumb"}
     outcome = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, **options)
     assert outcome.returncode == 0, outcome.stderr
     return outcome.stdout
@@ -54,6 +54,15 @@ def in_bash(line: str, cache: Path, **options) -> list[str]:
     return run(["bash", "--norc", "-c", BASH, "bash", line], cache, **options).split()
 
 
+def bundle(folder: Path) -> Path:
+    """A folder as a bundle has it: the program is found from the completion's own place. A build can be about to replace
+    that of the build folder."""
+    shutil.copytree(LAUNCH / "completion", folder / "completion")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "packtrain").symlink_to(PROGRAM)
+    return folder
+
+
 def test_a_subcommand_is_completed(cache):
     assert in_bash(f"{PROGRAM} pl", cache) == ["plan"]
     everything = in_bash(f"{PROGRAM} ", cache)
@@ -61,8 +70,9 @@ def test_a_subcommand_is_completed(cache):
 
 
 def test_an_answer_that_failed_is_not_kept(tmp_path):
-    assert in_bash("packtrain-run --rest", tmp_path, cwd="/") == []  # not on PATH
-    assert in_bash(f"{LAUNCH}/packtrain-run --rest", tmp_path) == ["--restarts"]
+    folder = bundle(tmp_path / "bundle")
+    assert in_bash("packtrain-run --rest", tmp_path, folder=folder, cwd="/") == []  # not on PATH
+    assert in_bash(f"{LAUNCH}/packtrain-run --rest", tmp_path, folder=folder) == ["--restarts"]
 
 
 def test_options_are_those_of_the_subcommand(cache):
@@ -95,15 +105,11 @@ def test_values_are_completed_after_the_key(cache):
 
 
 def test_packtrain_run_has_its_own_options_and_those_of_its_subcommand(cache, tmp_path):
-    """In a folder as a bundle has it: the program is found from the completion's own place."""
-    shutil.copytree(LAUNCH / "completion", tmp_path / "completion")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "packtrain").symlink_to(PROGRAM)
-    script = BASH.replace("$FOLDER", str(tmp_path))
+    folder = bundle(tmp_path / "bundle")
     runner = LAUNCH / "packtrain-run"
 
     def answers(line: str) -> list[str]:
-        return run(["bash", "--norc", "-c", script, "bash", line], cache).split()
+        return in_bash(line, cache, folder=folder)
 
     assert {"-n", "-x", "--restarts", "--doctor", "--hosts"} <= set(answers(f"{runner} -"))
     assert answers(f"{runner} -n 2 ver") == ["verify", "version"]
