@@ -65,8 +65,11 @@ std::vector<Field> fields_of(CheckpointSection& s) {
           .means("Name of the store in data.validation whose loss selects the best checkpoints and "
                  "drives early stopping. null: the first store."),
       needed_text("checkpoint.resume", s.resume)
-          .means("`auto`: resume from the newest complete checkpoint of run.output, if there is "
-                 "one. `never`: start from the beginning. A checkpoint folder: resume from it."),
+          .means(
+              "`auto`: resume from the newest complete checkpoint of run.output, if there is "
+              "one. `never`: start from the beginning. A checkpoint folder: resume from it. "
+              "Started again, the run then resumes from the newest checkpoint of run.output that "
+              "descends from it."),
       flag("checkpoint.asynchronous", s.asynchronous)
           .means("Copy the state to host memory and write it while training continues."),
       integer("checkpoint.max_failed_saves", s.max_failed_saves, 0)

@@ -45,6 +45,10 @@ std::optional<std::string> find_resumable_checkpoint(const std::string& root,
                                                      const std::set<std::string>& passed_over,
                                                      Communicator& control);
 
+// Collective. Returns when every rank sees the checkpoint `folder`, which rank 0 has found. Throws
+// as find_resumable_checkpoint() does when a rank does not see it.
+void wait_until_seen(const std::string& folder, Communicator& control);
+
 // Not collective. Fills `shards` (weight and optimizer state) from a checkpoint written by any
 // number of ranks. Elements are converted when dtypes differ; with the optimizer's state the
 // conversion is logged. `with_optimizer_state` false reads weights only. Only the files and the

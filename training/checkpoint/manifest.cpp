@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -15,126 +14,20 @@
 
 #include "framework/core/error.h"
 #include "framework/core/file.h"
+#include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/requirements.h"
+#include "training/checkpoint/json_members.h"
 #include "training/checkpoint/manifest_ranges.h"
+#include "training/checkpoint/state_json.h"
 
 namespace packtrain {
 namespace {
 
 using nlohmann::json;
+using Fault = ManifestFault;
 constexpr const char* kFormat = "packtrain-checkpoint";
 constexpr const char* kDigest = "xxh3-128";
-struct Fault : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-const json& member(const json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key)) {
-    throw Fault(fmt::format("has no '{}'", key));
-  }
-  return object[key];
-}
-
-std::string text_member(const json& object, const char* key) {
-  const json& value = member(object, key);
-  if (!value.is_string()) throw Fault(fmt::format("'{}' is not a string", key));
-  return value.get<std::string>();
-}
-
-std::uint64_t unsigned_member(const json& object, const char* key) {
-  const json& value = member(object, key);
-  if (!value.is_number_unsigned()) throw Fault(fmt::format("'{}' is not a whole number", key));
-  return value.get<std::uint64_t>();
-}
-
-std::int64_t count_from(const json& value, const std::string& what) {
-  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMax) {
-    throw Fault(fmt::format("'{}' is not a whole number", what));
-  }
-  return value.get<std::int64_t>();
-}
-
-std::int64_t count_member(const json& object, const char* key) {
-  return count_from(member(object, key), key);
-}
-
-double number_from(const json& value, const char* key) {
-  if (!value.is_number()) throw Fault(fmt::format("'{}' is not a number", key));
-  return value.get<double>();
-}
-
-json state_json(const TrainingState& state) {
-  json object = {{"step", state.step},
-                 {"epoch", state.epoch},
-                 {"seed", state.seed},
-                 {"num_ranks", state.num_ranks},
-                 {"total_steps", state.total_steps},
-                 {"config_hash", state.config_hash},
-                 {"data_fingerprint", state.data_fingerprint},
-                 {"config_yaml", state.config_yaml},
-                 {"model_config", state.model_config}};
-  if (!state.plan_header.empty()) object["plan"] = json::parse(state.plan_header);
-  if (!state.guard.empty()) object["guard"] = json::parse(state.guard);
-  if (state.validation_loss) object["validation_loss"] = *state.validation_loss;
-  if (!state.best_losses.empty()) object["best_losses"] = state.best_losses;
-  if (!state.validation_set.empty()) object["validation_set"] = state.validation_set;
-  if (!state.early_stopping.empty()) {
-    object["early_stopping"] = json::parse(state.early_stopping);
-  }
-  if (state.evaluation_due) object["evaluation_due"] = true;
-  if (state.samples_due) object["samples_due"] = true;
-  if (state.weights_only) object["weights_only"] = true;
-  if (!state.reference_digest.empty()) object["reference_digest"] = state.reference_digest;
-  if (!state.adapter.empty()) {
-    object["adapter"] = json::parse(state.adapter);
-    object["base_digest"] = state.base_digest;
-  }
-  return object;
-}
-
-bool flag_member(const json& object, const char* key) {
-  if (!object.contains(key)) return false;
-  if (!object[key].is_boolean()) throw Fault(fmt::format("'{}' is not true or false", key));
-  return object[key].get<bool>();
-}
-
-TrainingState parse_state(const json& object) {
-  TrainingState state;
-  state.step = count_member(object, "step");
-  state.epoch = count_member(object, "epoch");
-  state.seed = unsigned_member(object, "seed");
-  state.num_ranks = count_member(object, "num_ranks");
-  state.total_steps = count_member(object, "total_steps");
-  state.config_hash = text_member(object, "config_hash");
-  state.data_fingerprint = text_member(object, "data_fingerprint");
-  state.config_yaml = text_member(object, "config_yaml");
-  state.model_config = text_member(object, "model_config");
-  if (object.contains("plan")) state.plan_header = object["plan"].dump();
-  if (object.contains("guard")) state.guard = object["guard"].dump();
-  if (object.contains("validation_loss")) {
-    state.validation_loss = number_from(object["validation_loss"], "validation_loss");
-  }
-  for (const json& loss : object.value("best_losses", json::array())) {
-    state.best_losses.push_back(number_from(loss, "best_losses"));
-  }
-  const auto read_if_there = [&](const char* key, std::string& text) {
-    if (object.contains(key)) text = text_member(object, key);
-  };
-  read_if_there("validation_set", state.validation_set);
-  read_if_there("reference_digest", state.reference_digest);
-  if (object.contains("early_stopping")) state.early_stopping = object["early_stopping"].dump();
-  state.evaluation_due = flag_member(object, "evaluation_due");
-  state.samples_due = flag_member(object, "samples_due");
-  state.weights_only = flag_member(object, "weights_only");
-  if (object.contains("adapter")) {
-    state.adapter = object["adapter"].dump();
-    state.base_digest = text_member(object, "base_digest");
-  }
-  return state;
-}
-
 void parse_header(const json& object, CheckpointFile& file) {
   if (!object.contains("header_digest")) return;
   file.header_digest = text_member(object, "header_digest");
@@ -285,6 +178,12 @@ Manifest read_checkpoint_manifest(const std::string& folder) {
                 "Give a folder named step-N that a training run saved.");
   }
   return parse_manifest(read_text(path, ErrorCategory::kCheckpoint, kMaxJsonBytes), path);
+}
+
+std::string checkpoint_digest(const Manifest& manifest) {
+  std::string digests;
+  for (const CheckpointFile& file : manifest.files) digests += file.digest;
+  return hash_bytes(std::as_bytes(std::span(digests)));
 }
 
 TrainingState read_checkpoint_state(const std::string& folder) {

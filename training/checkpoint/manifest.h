@@ -97,5 +97,8 @@ std::string manifest_text(const Manifest& manifest);
 // the folder.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 Manifest read_checkpoint_manifest(const std::string& folder);
+// Of the contents of all files: a copy has the same. What is written into a manifest later does not
+// change it.
+std::string checkpoint_digest(const Manifest& manifest);
 
 }  // namespace packtrain

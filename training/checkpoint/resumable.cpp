@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "framework/core/descriptor.h"
@@ -57,6 +59,18 @@ std::string wait_to_see(const std::string& folder) {
 
 }  // namespace
 
+void wait_until_seen(const std::string& folder, Communicator& control) {
+  const std::string fault = control.rank() == 0 ? "" : wait_to_see(folder);
+  std::optional<Error> blind;
+  if (!fault.empty()) blind = Error(ErrorCategory::kCheckpoint, fault);
+  const auto first = first_rank_error(blind, control);
+  if (!first) return;
+  throw Error(ErrorCategory::kCheckpoint,
+              fmt::format("rank 0 finds {}, rank {} does not after {} s ({})", folder, first->rank,
+                          kSeenWithin.count(), first->error.message()),
+              "All ranks must see the same run.output: use a shared file system.");
+}
+
 std::optional<std::string> find_resumable_checkpoint(const std::string& root,
                                                      const std::set<std::string>& passed_over,
                                                      Communicator& control) {
@@ -64,15 +78,8 @@ std::optional<std::string> find_resumable_checkpoint(const std::string& root,
       run_on_first_rank(control, [&] { return find_by_name(root, passed_over); });
   if (name.empty()) return std::nullopt;
   std::string folder = root + "/" + name;
-  const std::string fault = control.rank() == 0 ? "" : wait_to_see(folder);
-  std::optional<Error> blind;
-  if (!fault.empty()) blind = Error(ErrorCategory::kCheckpoint, fault);
-  const auto first = first_rank_error(blind, control);
-  if (!first) return folder;
-  throw Error(ErrorCategory::kCheckpoint,
-              fmt::format("rank 0 finds {}, rank {} does not after {} s ({})", folder, first->rank,
-                          kSeenWithin.count(), first->error.message()),
-              "All ranks must see the same run.output: use a shared file system.");
+  wait_until_seen(folder, control);
+  return folder;
 }
 
 }  // namespace packtrain

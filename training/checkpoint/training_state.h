@@ -9,6 +9,13 @@
 
 namespace packtrain {
 
+// A checkpoint that checkpoint.resume named when a process started from it.
+struct NamedCheckpoint {
+  std::string folder;  // absolute path at that time
+  std::int64_t step = 0;
+  std::string digest;  // of its files: the same for a copy of it
+};
+
 // Everything that a resumed run needs except tensors. It is stored in the manifest.
 struct TrainingState {
   std::int64_t step = 0;  // optimizer steps done; the next one has this index from 0
@@ -35,6 +42,8 @@ struct TrainingState {
   // Digest of the model whose files of log-probabilities are the reference, or empty.
   std::string reference_digest = {};
   bool weights_only = false;  // no moments: a run cannot resume from it
+  // Those that this checkpoint descends from, oldest first. Older checkpoints lack them.
+  std::vector<NamedCheckpoint> resumed_from = {};
 };
 
 // Which checkpoints to keep in addition to the one just saved: the newest, those with the lowest

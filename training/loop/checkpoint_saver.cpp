@@ -58,6 +58,7 @@ TrainingState CheckpointSaver::state(std::int64_t steps_done) const {
   }
   state.reference_digest = run_.reference.digest;
   state.weights_only = config_.checkpoint.weights_only;
+  if (run_.resumed) state.resumed_from = run_.resumed->resumed_from;
   return state;
 }
 

@@ -163,7 +163,7 @@ bool load(const Config& config, const RunInputs& inputs, World& world, PlannedRu
         subtract_saved_values(resumed.folder, inputs.source, config.run.seed, *run.model);
   };
   if (const auto failure = collective_read(*run.model, world.control(), read)) {
-    if (!failure->is_damage || config.checkpoint.resume != "auto") throw failure->error;
+    if (!failure->is_damage || config.checkpoint.resume == resumed.folder) throw failure->error;
     if (world.rank() == 0) log_warning("checkpoint passed over: {}", failure->error.message());
     return false;
   }

@@ -99,8 +99,11 @@ void run_training(const Config& config, World& world) {
     const std::optional<std::int64_t> rewound = train(current, world, left_out);
     if (!rewound) return;
     left_out.insert(*rewound);
-    const bool has_own = has_checkpoint(config, world);
-    if (has_own || config.checkpoint.resume == "never") current.checkpoint.resume = "auto";
+    // A named checkpoint stays named: its newest descendant is found, or itself.
+    const bool has_named =
+        config.checkpoint.resume != "auto" && config.checkpoint.resume != "never";
+    const bool has_own = has_named || has_checkpoint(config, world);
+    if (!has_named) current.checkpoint.resume = "auto";
     world.control().barrier();  // no rank saves before all have looked
     log_warning("step {} was refused: going back to {}, and on without its update", *rewound,
                 has_own ? "the newest checkpoint" : "the start");

@@ -14,6 +14,7 @@
 #include "parallel/communicators/process_mesh.h"
 #include "parallel/communicators/world.h"
 #include "samplers/planner.h"
+#include "training/checkpoint/training_state.h"
 #include "training/plan/adapter_plans.h"
 #include "training/plan/plan_header.h"
 #include "training/steps/learning_rate.h"
@@ -41,6 +42,7 @@ struct ResumePoint {
   std::string base_digest = {};
   std::string reference_digest = {};
   std::string adapter = {};
+  std::vector<NamedCheckpoint> resumed_from = {};  // with this one, if checkpoint.resume named it
 };
 
 class RunPlan {

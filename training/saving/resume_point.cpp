@@ -7,6 +7,7 @@
 #include "framework/core/error.h"
 #include "parallel/communicators/collectives.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/saving/named_start.h"
 
 namespace packtrain {
 namespace {
@@ -37,7 +38,8 @@ ResumePoint resume_point(const TrainingState& state, const std::string& folder) 
                     state.epoch,
                     state.base_digest,
                     state.reference_digest,
-                    state.adapter};
+                    state.adapter,
+                    state.resumed_from};
   if (!state.plan_header.empty()) {
     point.header = parse_plan_header(state.plan_header, folder);
   } else {
@@ -69,8 +71,13 @@ std::optional<ResumePoint> find_resume_point(const Config& config,
     if (!folder) return std::nullopt;
     return resume_point(read_checkpoint_state(*folder), *folder);
   }
-  const std::string& folder = config.checkpoint.resume;
-  return resume_point(read_checkpoint_state(folder), folder);
+  const std::string& named = config.checkpoint.resume;
+  const std::string folder =
+      run_on_first_rank(control, [&] { return find_named_start(named, root, passed_over); });
+  wait_until_seen(folder, control);
+  ResumePoint point = resume_point(read_checkpoint_state(folder), folder);
+  if (folder == named) point.resumed_from.push_back(named_checkpoint(named));
+  return point;
 }
 
 }  // namespace packtrain

@@ -174,6 +174,8 @@ TEST(Manifest, IsRefusedWithThePlaceOfItsFault) {
       {"   7,", "   -7,", "'embed'"},
       {"\"epoch\": 2,", "\"epoch\": 2, \"epoch\": 2,", "the key 'epoch' twice"},
       {"\"epoch\": 2,", "\"epoch\": 2, \"reference_digest\": 5,", "'reference_digest'"},
+      {"\"epoch\": 2,", "\"epoch\": 2, \"resumed_from\": 5,", "'resumed_from' is not a list"},
+      {"\"epoch\": 2,", "\"epoch\": 2, \"resumed_from\": [{\"folder\": \"a\"}],", "no 'step'"},
       {"\"version\": 1", "\"version\": 1, \"encoded\": {\"embed\": 5}", "no 'shape'"},
       {"\"version\": 1",
        "\"version\": 1, \"encoded\": {\"embed\": {\"shape\": [7], \"tensors\": [7], "
