@@ -171,6 +171,33 @@ void add_metrics(const MetricsSection& metrics, UnreadKeys& keys) {
            "Set metrics.serve: true");
 }
 
+// A rate of 0 can be meant: to measure a step, or for a group that does not move.
+void add_zero_rates(const Config& config, const SettingPlaces& places,
+                    std::vector<UnreadKey>& warnings) {
+  constexpr const char* kKind = "zero_learning_rate";
+  for (const Config& own : adapter_configs(config)) {
+    if (own.optimizer.learning_rate != 0) continue;
+    const std::string rate = config.adapters.empty()
+                                 ? stated("optimizer.learning_rate", 0, places)
+                                 : adapter_label(own.adapter.name) + " has the learning rate 0";
+    warnings.push_back(
+        {rate + ": nothing is trained",
+         "Set a rate above 0, unless the run is to change no weight, as to measure it.", kKind});
+  }
+  if (config.optimizer.learning_rate == 0) return;
+  for (const OptimizerGroupSetting& group : config.optimizer.groups) {
+    if (group.learning_rate.value_or(1) != 0) continue;
+    warnings.push_back(
+        {fmt::format("optimizer.groups ({}) gives '{}' the learning rate 0: its parameters are not "
+                     "trained",
+                     place_of("optimizer.groups", places), group.match),
+         fmt::format("Give the group a rate above 0. If its parameters are not to move, "
+                     "model.frozen: ['{}'] saves their gradients and moments as well.",
+                     group.match),
+         kKind});
+  }
+}
+
 }  // namespace
 
 std::vector<UnreadKey> unread_keys(const Config& config, const SettingPlaces& places) {
@@ -186,7 +213,9 @@ std::vector<UnreadKey> unread_keys(const Config& config, const SettingPlaces& pl
   add_metrics(config.metrics, keys);
   add_run(config, keys);
   add_samples(config.samples, keys);
-  return keys.take();
+  std::vector<UnreadKey> warnings = keys.take();
+  add_zero_rates(config, places, warnings);
+  return warnings;
 }
 
 }  // namespace packtrain

@@ -285,7 +285,7 @@ int run_plan(int argc, char** argv) {
   check_tokenizers(config);
   PlanReport report = make_report(arguments, config);
   for (UnreadKey& key : arguments.config.unread) {
-    report.warnings.push_back({"unread_key", std::move(key.what), std::move(key.advice)});
+    report.warnings.push_back({key.kind, std::move(key.what), std::move(key.advice)});
   }
   print_result(arguments.as_json ? plan_to_json(report, arguments.steps.has_value())
                                  : plan_to_text(report));

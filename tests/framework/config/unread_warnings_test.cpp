@@ -121,6 +121,32 @@ TEST(UnreadWarnings, OfAScheduleCountEachAdaptersOwn) {
                   .empty());
 }
 
+TEST(UnreadWarnings, NameALearningRateOfZero) {
+  EXPECT_EQ(unread("optimizer: {learning_rate: 0}"),
+            std::vector<std::string>{"optimizer.learning_rate is 0 (config.yaml:1:28): nothing is "
+                                     "trained. Set a rate above 0, unless the run is to change no "
+                                     "weight, as to measure it."});
+  const auto texts = unread("optimizer: {groups: [{match: '*norm*', learning_rate: 0}]}");
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_TRUE(texts.front().starts_with(
+      "optimizer.groups (config.yaml:1:21) gives '*norm*' the learning rate 0: its parameters are "
+      "not trained. "))
+      << texts.front();
+  EXPECT_NE(texts.front().find("model.frozen: ['*norm*']"), std::string::npos) << texts.front();
+  EXPECT_EQ(unread("optimizer: {learning_rate: 0, groups: [{match: a, learning_rate: 0}]}").size(),
+            1U);
+  EXPECT_TRUE(unread("optimizer: {groups: [{match: a, weight_decay: 0}]}").empty());
+}
+
+TEST(UnreadWarnings, NameEachAdapterWithALearningRateOfZero) {
+  const std::string adapters =
+      "adapters: [{name: a, train: x, learning_rate: 0}, {name: b, train: y, learning_rate: 1}]";
+  const auto texts = unread("optimizer: {learning_rate: 0}\n" + adapters);
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_TRUE(texts.front().starts_with("adapters: 'a' has the learning rate 0: nothing"))
+      << texts.front();
+}
+
 TEST(UnreadWarnings, AreNotOfTheConfigurationsInTheRepository) {
   std::size_t num_files = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(CONFIGS_FOLDER)) {
