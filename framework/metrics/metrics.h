@@ -168,7 +168,7 @@ struct MetricsOptions {
 class Metrics {
  public:
   // A missing port is only a warning. Throws Error(kConfig) when `address` is not an address of
-  // this machine. Throws Error(kInternal) when metrics.jsonl cannot be opened or truncated.
+  // this machine. Throws Error(kConfig) when metrics.jsonl cannot be opened or truncated.
   static std::unique_ptr<Metrics> start(const MetricsOptions& options);
   virtual ~Metrics() = default;
 

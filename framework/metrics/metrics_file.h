@@ -14,10 +14,11 @@
 namespace packtrain {
 
 // Removes lines of steps after `last_step`, and an incomplete last line, from the file if it
-// exists. Throws Error(kInternal) when it cannot be read or written.
+// exists. Reads it from its end, as far as such lines can be. Throws Error(kConfig) when it cannot
+// be read or written.
 void truncate_after_step(const std::string& path, std::int64_t last_step);
 
-// Removes the evaluation of the weights after `step` steps, which will run again. Throws likewise.
+// The same. It also removes the evaluation of the weights after `step` steps, which will run again.
 void cut_evaluation_of(const std::string& path, std::int64_t step);
 
 // A write that fails does not end a run. Lines wait in memory, and the next append() tries again.
@@ -25,7 +26,7 @@ class MetricsFile {
  public:
   // Opens `path` for appending. First removes lines of steps after `first_step`, which a process
   // wrote after its last checkpoint, and an incomplete line of a crash. So no step occurs twice.
-  // Throws Error(kInternal) when the file cannot be read or written.
+  // Throws Error(kConfig) when the file cannot be read or written.
   MetricsFile(const std::string& path, std::int64_t first_step);
   // Tries once more to write what waits. Warns with the number of lines that are lost.
   ~MetricsFile();

@@ -115,7 +115,7 @@ void ExampleLossLog::write(HostBuffer row_losses, std::int64_t step,
 void prepare_example_loss_logs(const std::string& run_folder, int num_ranks,
                                std::int64_t first_step) {
   const std::string folder = ledger_folder(run_folder);
-  if (num_ranks > 0) make_folders(folder, ErrorCategory::kInternal);
+  if (num_ranks > 0) make_folders(folder, ErrorCategory::kConfig);
   if (!std::filesystem::exists(folder)) return;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     const std::optional<int> rank = rank_of(file.path());

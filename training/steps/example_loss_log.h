@@ -20,7 +20,7 @@ namespace packtrain {
 class ExampleLossLog {
  public:
   // Opens this rank's file and removes lines after `first_step`. `store` and `device` must outlive
-  // the log. Throws Error(kInternal) when the file cannot be read or written.
+  // the log. Throws Error(kConfig) when the file cannot be read or written.
   ExampleLossLog(const std::string& run_folder, int rank, std::int64_t first_step,
                  const TokenStore& store, Device& device);
 

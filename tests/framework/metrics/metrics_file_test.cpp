@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "framework/core/error.h"
@@ -118,6 +120,74 @@ TEST(MetricsFile, WritesWhatWaitsAtTheEnd) {
     }
   });
   EXPECT_EQ(written_in(path), line + "\n");
+}
+
+TEST(MetricsFile, KeepsLateResultsOfCommandsThatFollowLinesThatAreCut) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  const std::string result = R"({"step":2,"evaluate_command":{"a":1}})";
+  std::string text;
+  std::string wanted;
+  for (int step = 1; step <= 60; ++step) {
+    const std::string line = padded_line(step, 100'000) + "\n";
+    text += line;
+    if (step <= 40) wanted += line;
+    if (step == 50) text += result + "\n";
+  }
+  wanted += result + "\n";
+  write_text_atomically(path, text + R"({"step":)", ErrorCategory::kInternal);
+  const std::string output = output_of([&] { truncate_after_step(path, 40); });
+  EXPECT_EQ(written_in(path), wanted);
+  EXPECT_EQ(occurrences(output, "cut 21 line(s)"), 1U) << output;
+}
+
+TEST(MetricsFile, CutsTheEvaluationThatIsDueAgain) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  const std::string before = numbered_line(1) + "\n" + R"({"step":1,"validation_loss":2.0})" +
+                             "\n" + numbered_line(2) + "\n";
+  write_text_atomically(
+      path, before + R"({"step":2,"validation_loss":1.5})" + "\n" + numbered_line(3) + "\n",
+      ErrorCategory::kInternal);
+  output_of([&] { cut_evaluation_of(path, 2); });
+  EXPECT_EQ(written_in(path), before);
+}
+
+TEST(MetricsFile, OfAnySizeIsReadFromItsEnd) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  constexpr std::size_t kHole = std::size_t{1} << 40U;  // more than a process can read
+  std::string text = "\n";
+  for (int step = 1; step <= 40; ++step) text += numbered_line(step) + "\n";
+  {
+    OutputFile file(path, OutputFile::Mode::kCreate, ErrorCategory::kInternal);
+    file.truncate(kHole);
+    file.write_at(kHole, std::as_bytes(std::span(text)));
+    file.close();
+  }
+  MetricsFile file(path, 40);
+  file.append(numbered_line(41));
+  EXPECT_EQ(std::filesystem::file_size(path), kHole + text.size() + numbered_line(41).size() + 1);
+}
+
+TEST(MetricsFile, ThatCannotBeOpenedIsAnErrorOfTheUserWithAdvice) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  const auto expect_error = [&] {
+    try {
+      const MetricsFile file(path, 0);
+      ADD_FAILURE() << "opened";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::kConfig);
+      EXPECT_EQ(occurrences(error.message(), path), 1U) << error.what();
+      EXPECT_EQ(occurrences(error.advice(), "choose another run.output"), 1U) << error.what();
+    }
+  };
+  std::filesystem::create_directory(path);
+  expect_error();
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(folder.file("missing/metrics.jsonl"), path);
+  expect_error();
 }
 
 }  // namespace

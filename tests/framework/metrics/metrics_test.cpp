@@ -244,7 +244,7 @@ TEST(Metrics, NamesAFileThatCannotBeWritten) {
     Metrics::start(options);
     FAIL() << "a missing run folder was taken";
   } catch (const Error& error) {
-    EXPECT_EQ(error.category(), ErrorCategory::kInternal);
+    EXPECT_EQ(error.category(), ErrorCategory::kConfig);
     EXPECT_NE(error.message().find("missing/metrics.jsonl"), std::string::npos);
   }
 }
