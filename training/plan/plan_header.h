@@ -91,6 +91,8 @@ struct SettingChange {
   std::string key;
   std::string saved;
   std::string present;
+  // False: a run cannot continue with it, also where checkpoint.allow_changed names it.
+  bool can_be_allowed = true;
 };
 
 // Settings that differ and would give a run other optimizer batches than the checkpoint's, each

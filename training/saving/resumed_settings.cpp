@@ -13,7 +13,6 @@
 #include "framework/config/load.h"
 #include "framework/config/setting.h"
 #include "framework/core/error.h"
-#include "framework/core/logging.h"
 #include "models/decoder/decoder.h"
 #include "models/families/family.h"
 #include "training/saving/resumed_keys.h"
@@ -79,6 +78,16 @@ class Comparison {
     return is_given(saved_) && is_given(present_);
   }
 
+  // The state of an optimizer is not that of another one, and codes are not numbers.
+  void compare_optimizer_state() {
+    for (SettingChange& change : changes_) {
+      const bool changes_codes = change.key == "optimizer.moments" &&
+                                 (change.saved == kInt8Moments || change.present == kInt8Moments) &&
+                                 has_codes();
+      if (change.key == "optimizer.name" || changes_codes) change.can_be_allowed = false;
+    }
+  }
+
   void add(SettingChange change) { changes_.push_back(std::move(change)); }
 
   std::size_t num_changes() const { return changes_.size(); }
@@ -86,6 +95,14 @@ class Comparison {
   std::vector<SettingChange> take() { return std::move(changes_); }
 
  private:
+  static constexpr const char* kInt8Moments = "\"int8\"";
+
+  // Muon updates with AdamW what is no matrix of a layer.
+  bool has_codes() const {
+    const Json& name = present_.at("optimizer.name");
+    return name == "adamw" || name == "muon";
+  }
+
   static std::string loss_weights(const Values& values) {
     const auto stores = values.find("data.train");
     std::vector<double> weights;
@@ -195,6 +212,7 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
     if (is_of_adapter && comparison.has_adapter_path()) continue;
     if (decays || !is_of_decay) comparison.compare(key);
   }
+  comparison.compare_optimizer_state();
   compare_lengths(resumed, present, batches.empty(), comparison);
   return comparison.take();
 }
@@ -235,31 +253,6 @@ std::string unread_model_path(const ResumePoint& resumed, const Config& present)
       "{} was saved with model.path: {}, this run has {}: the weights are those of the checkpoint\n"
       "  To train other weights, give this run its own run.output.",
       resumed.folder, saved->second.dump(), now.dump());
-}
-
-void check_changes(const std::vector<SettingChange>& changes,
-                   const std::vector<std::string>& allowed, const std::string& folder) {
-  std::vector<std::string> refused;
-  std::vector<std::string> keys;
-  for (const SettingChange& change : changes) {
-    const std::string text =
-        fmt::format("{}: {}, this run has {}", change.key, change.saved, change.present);
-    if (std::ranges::find(allowed, change.key) != allowed.end()) {
-      log_warning("{} was saved with {} (allowed by checkpoint.allow_changed)", folder, text);
-      continue;
-    }
-    refused.push_back(text);
-    if (keys.empty() || keys.back() != change.key) keys.push_back(change.key);
-  }
-  if (refused.empty()) return;
-  throw Error(
-      ErrorCategory::kCheckpoint,
-      fmt::format("{} was saved with other settings, so that this run would not continue as "
-                  "it began: {}",
-                  folder, fmt::join(refused, "; ")),
-      fmt::format("Restore the settings, give this run its own run.output, or allow each "
-                  "by its name: checkpoint.allow_changed=[{}]",
-                  fmt::join(keys, ",")));
 }
 
 }  // namespace packtrain

@@ -39,7 +39,8 @@ void check_model_size(const ResumePoint& resumed, const std::string& present_mod
 std::string unread_model_path(const ResumePoint& resumed, const Config& present);
 
 // Throws Error(kCheckpoint) naming every change whose key is not in `allowed`
-// (checkpoint.allow_changed). Logs the others as warnings. `folder`: of the checkpoint.
+// (checkpoint.allow_changed), or that cannot be allowed. Logs the others as warnings. `folder`: of
+// the checkpoint.
 void check_changes(const std::vector<SettingChange>& changes,
                    const std::vector<std::string>& allowed, const std::string& folder);
 

@@ -12,6 +12,7 @@
 #include "framework/config/config.h"
 #include "framework/config/load.h"
 #include "framework/core/error.h"
+#include "tests/helpers/temporary_folder.h"
 #include "training/plan/plan_header.h"
 #include "training/plan/plan_source.h"
 
@@ -161,6 +162,40 @@ TEST(ResumedSettings, AModelPathWhoseWeightsAreNotReadIsNamed) {
       << warning;
   config.adapter.kind = AdapterKind::kLora;
   EXPECT_EQ(unread_model_path(resumed, config), "");
+}
+
+Error refusal(const ResumePoint& resumed, const Config& config, const Keys& allowed) {
+  const auto changes = changed_settings(resumed, {config, resumed.header.settings, "", 20});
+  return test::error_of([&] { check_changes(changes, allowed, resumed.folder); });
+}
+
+TEST(ResumedSettings, AnotherOptimizerIsNotSaidToBeAllowable) {
+  Config config;
+  const ResumePoint resumed = saved_without(config, {});
+  config.optimizer.name = "lion";
+  for (const Keys& allowed : {Keys{}, Keys{"optimizer.name"}}) {
+    const Error error = refusal(resumed, config, allowed);
+    EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
+    EXPECT_EQ(error.advice(),
+              "Restore optimizer.name, because the optimizer's state cannot be converted. Or start "
+              "a new run from the weights: model.path: step-7 (of an adapter: adapter.path) and "
+              "another run.output.");
+  }
+  config.optimizer.weight_decay = 0;
+  EXPECT_TRUE(
+      refusal(resumed, config, {}).advice().ends_with("allow_changed=[optimizer.weight_decay]"));
+}
+
+TEST(ResumedSettings, MomentsAreAllowableWhereTheyCanBeConverted) {
+  Config config;
+  const ResumePoint resumed = saved_without(config, {});
+  config.optimizer.moments = Moments::kBFloat16;
+  EXPECT_NO_THROW(check_changes(changed_settings(resumed, {config, {}, "", 20}),
+                                {"optimizer.moments"}, resumed.folder));
+  config.optimizer.moments = Moments::kInt8;
+  EXPECT_TRUE(refusal(resumed, config, {"optimizer.moments"})
+                  .advice()
+                  .starts_with("Restore optimizer.moments, "));
 }
 
 TEST(ResumedSettings, ALengthThatNoKeyExplainsIsNamed) {
