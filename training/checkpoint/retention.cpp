@@ -14,6 +14,7 @@
 #include "framework/core/error.h"
 #include "framework/core/logging.h"
 #include "training/checkpoint/manifest.h"
+#include "training/checkpoint/manifest_cache.h"
 
 namespace packtrain {
 namespace {
@@ -52,25 +53,27 @@ void clean_up(const std::string& root, const StoredFolder& folder) {
   }
 }
 
-bool is_usable(const StoredFolder& folder) {
+bool is_usable(const StoredFolder& folder, ManifestCache& manifests) {
   try {
-    return !find_fault(folder);
+    return !find_fault(folder, manifests);
   } catch (const NewerCheckpoint&) {
     return false;  // the folder stays where it is
   }
 }
 
 // Newest first. Symbolic links are skipped, because they may belong to the user.
-std::vector<StoredFolder> usable_checkpoints(const std::string& root) {
+std::vector<StoredFolder> usable_checkpoints(const std::string& root, ManifestCache& manifests) {
   std::vector<StoredFolder> usable;
   for (const StoredFolder& folder : list_folders(root)) {
     if (folder.name.kind != FolderKind::kFinal || is_link(folder)) continue;
-    if (is_usable(folder)) usable.push_back(folder);
+    if (is_usable(folder, manifests)) usable.push_back(folder);
   }
   return usable;
 }
 
-void remove_checkpoint(const std::string& root, const StoredFolder& folder) {
+void remove_checkpoint(const std::string& root, const StoredFolder& folder,
+                       ManifestCache& manifests) {
+  manifests.forget(folder.path);
   try {
     // Renamed first, so that the next save completes an interrupted removal.
     const std::string doomed = folder_path(root, folder.name.step, FolderKind::kTemporary);
@@ -82,11 +85,12 @@ void remove_checkpoint(const std::string& root, const StoredFolder& folder) {
 }
 
 // Newest first, as `usable` is. Those of the validation set that the newest loss is of.
-std::vector<CheckpointLoss> losses_of_one_set(const std::vector<StoredFolder>& usable) {
+std::vector<CheckpointLoss> losses_of_one_set(const std::vector<StoredFolder>& usable,
+                                              ManifestCache& manifests) {
   std::vector<CheckpointLoss> losses;
   std::string set;
   for (const StoredFolder& folder : usable) {
-    const TrainingState state = read_checkpoint_manifest(folder.path).state;
+    const ManifestSummary state = manifests.read(folder.path);
     if (!state.validation_loss || !std::isfinite(*state.validation_loss)) continue;
     if (losses.empty()) set = state.validation_set;
     if (state.validation_set != set) continue;
@@ -96,8 +100,10 @@ std::vector<CheckpointLoss> losses_of_one_set(const std::vector<StoredFolder>& u
 }
 
 // The steps with the lowest validation losses. Newer steps win ties.
-std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count) {
-  std::vector<CheckpointLoss> losses = losses_of_one_set(usable);
+std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int count,
+                                  ManifestCache& manifests) {
+  if (count == 0) return {};
+  std::vector<CheckpointLoss> losses = losses_of_one_set(usable, manifests);
   std::ranges::stable_sort(losses, {}, &CheckpointLoss::loss);
   std::set<std::int64_t> steps;
   for (const CheckpointLoss& one : losses) {
@@ -108,8 +114,8 @@ std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int c
 
 // These are kept at any age.
 std::set<std::int64_t> selected_steps(const std::vector<StoredFolder>& usable,
-                                      const Retention& keep) {
-  std::set<std::int64_t> steps = best_steps(usable, keep.num_best);
+                                      const Retention& keep, ManifestCache& manifests) {
+  std::set<std::int64_t> steps = best_steps(usable, keep.num_best, manifests);
   steps.insert(keep.steps_in_use.begin(), keep.steps_in_use.end());
   return steps;
 }
@@ -132,10 +138,15 @@ std::vector<StoredFolder> list_folders(const std::string& root) {
 }
 
 std::optional<std::string> find_fault(const StoredFolder& folder) {
+  ManifestCache none;
+  return find_fault(folder, none);
+}
+
+std::optional<std::string> find_fault(const StoredFolder& folder, ManifestCache& manifests) {
   try {
-    const Manifest manifest = read_checkpoint_manifest(folder.path);
-    if (manifest.state.step != folder.name.step) {
-      return fmt::format("{}: its manifest is of step {}", folder.path, manifest.state.step);
+    const ManifestSummary manifest = manifests.read(folder.path);
+    if (manifest.step != folder.name.step) {
+      return fmt::format("{}: its manifest is of step {}", folder.path, manifest.step);
     }
     for (const CheckpointFile& file : manifest.files) {
       const std::string path = folder.path + "/" + file.name;
@@ -155,11 +166,13 @@ std::optional<std::string> find_fault(const StoredFolder& folder) {
 }
 
 std::optional<CheckpointLoss> find_best_checkpoint(const std::string& root) {
+  ManifestCache manifests;
   std::vector<StoredFolder> usable;
   for (const StoredFolder& folder : list_folders(root)) {
-    if (folder.name.kind != FolderKind::kTemporary && !find_fault(folder)) usable.push_back(folder);
+    if (folder.name.kind == FolderKind::kTemporary || find_fault(folder, manifests)) continue;
+    usable.push_back(folder);
   }
-  const std::vector<CheckpointLoss> losses = losses_of_one_set(usable);
+  const std::vector<CheckpointLoss> losses = losses_of_one_set(usable, manifests);
   const auto best = std::ranges::min_element(losses, {}, &CheckpointLoss::loss);
   if (best == losses.end()) return std::nullopt;
   return *best;
@@ -197,25 +210,29 @@ void clean_up_leftovers(const std::string& root) {
 
 void remove_old_checkpoints(const std::string& root, const Retention& keep,
                             std::int64_t saved_step) {
-  const std::vector<StoredFolder> usable = usable_checkpoints(root);
-  std::set<std::int64_t> kept = selected_steps(usable, keep);
+  ManifestCache own;
+  ManifestCache& manifests = keep.manifests == nullptr ? own : *keep.manifests;
+  const std::vector<StoredFolder> usable = usable_checkpoints(root, manifests);
+  std::set<std::int64_t> kept = selected_steps(usable, keep, manifests);
   kept.insert(saved_step);
   for (auto i = static_cast<std::size_t>(keep.num_newest); i < usable.size(); ++i) {
-    if (!kept.contains(usable[i].name.step)) remove_checkpoint(root, usable[i]);
+    if (!kept.contains(usable[i].name.step)) remove_checkpoint(root, usable[i], manifests);
   }
 }
 
 void free_disk_space(const std::string& root, const Retention& keep,
                      std::uint64_t num_missing_bytes) {
-  const std::vector<StoredFolder> usable = usable_checkpoints(root);
-  const std::set<std::int64_t> kept = selected_steps(usable, keep);
+  ManifestCache own;
+  ManifestCache& manifests = keep.manifests == nullptr ? own : *keep.manifests;
+  const std::vector<StoredFolder> usable = usable_checkpoints(root, manifests);
+  const std::set<std::int64_t> kept = selected_steps(usable, keep, manifests);
   const auto num_left = static_cast<std::size_t>(std::max(keep.num_newest - 1, 0));
   std::vector<const StoredFolder*> doomed;
   std::uint64_t num_bytes = 0;
   for (std::size_t i = usable.size(); i > num_left && num_bytes < num_missing_bytes; --i) {
     if (kept.contains(usable[i - 1].name.step)) continue;
     doomed.push_back(&usable[i - 1]);
-    for (const CheckpointFile& file : read_checkpoint_manifest(usable[i - 1].path).files) {
+    for (const CheckpointFile& file : manifests.read(usable[i - 1].path).files) {
       num_bytes += file.size;
     }
   }
@@ -223,7 +240,7 @@ void free_disk_space(const std::string& root, const Retention& keep,
   for (const StoredFolder* folder : doomed) {
     log_warning("removing {} before the new checkpoint is written: there is no room for both",
                 folder->path);
-    remove_checkpoint(root, *folder);
+    remove_checkpoint(root, *folder, manifests);
   }
 }
 

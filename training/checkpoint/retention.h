@@ -23,6 +23,8 @@ std::vector<StoredFolder> list_folders(const std::string& root);
 // manifest, the manifest of another step, a file that is missing or has another size. Throws
 // NewerCheckpoint (manifest.h).
 std::optional<std::string> find_fault(const StoredFolder& folder);
+// The same. It reads no manifest again that `manifests` knows.
+std::optional<std::string> find_fault(const StoredFolder& folder, ManifestCache& manifests);
 
 // A checkpoint and its validation loss.
 struct CheckpointLoss {

@@ -46,12 +46,15 @@ struct TrainingState {
   std::vector<NamedCheckpoint> resumed_from = {};
 };
 
+class ManifestCache;
+
 // Which checkpoints to keep in addition to the one just saved: the newest, those with the lowest
 // validation loss, and those that a command reads.
 struct Retention {
   int num_newest = 3;
   int num_best = 0;
   std::vector<std::int64_t> steps_in_use = {};
+  ManifestCache* manifests = nullptr;  // what was read before, or nothing
 };
 
 // The folder of a run's checkpoints, the `root` of the functions below.

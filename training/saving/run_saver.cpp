@@ -156,9 +156,9 @@ void RunSaver::save_now(const TrainingState& state) {
   write(state, own_shards());
 }
 
-Retention RunSaver::retention() const {
+Retention RunSaver::retention() {
   return {config_.checkpoint.keep, config_.checkpoint.keep_best,
-          commands_ ? commands_->steps_in_use() : std::vector<std::int64_t>()};
+          commands_ ? commands_->steps_in_use() : std::vector<std::int64_t>(), &manifests_};
 }
 
 // An evaluation or samples that are due change the manifest when they are done.
@@ -209,17 +209,17 @@ void RunSaver::settle(bool throws) {
   if (!pending_.valid()) return;
   try {
     pending_.get();
-    num_consecutive_failures_ = 0;
+    failures_.num_in_a_row = 0;
   } catch (const Error& error) {
     // Ranks agree on failed saves only, not on other errors.
     if (error.category() != ErrorCategory::kCheckpoint) throw;
-    ++num_failed_;
-    ++num_consecutive_failures_;
-    if (throws || num_consecutive_failures_ > config_.checkpoint.max_failed_saves) throw;
+    ++failures_.num_not_taken;
+    ++failures_.num_in_a_row;
+    if (throws || failures_.num_in_a_row > config_.checkpoint.max_failed_saves) throw;
     // All ranks know of it, so only one logs it.
     log(control_->rank() == 0 ? LogLevel::kWarning : LogLevel::kDebug,
         "{} (training continues: failed save {} in a row, checkpoint.max_failed_saves {})",
-        error.what(), num_consecutive_failures_, config_.checkpoint.max_failed_saves);
+        error.what(), failures_.num_in_a_row, config_.checkpoint.max_failed_saves);
   }
 }
 

@@ -18,6 +18,7 @@
 #include "parallel/communicators/world.h"
 #include "parallel/sharding/sharded_model.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/manifest_cache.h"
 #include "training/saving/checkpoint_commands.h"
 #include "training/saving/state_snapshot.h"
 
@@ -73,7 +74,7 @@ class RunSaver {
 
   std::int64_t newest() const { return newest_; }  // steps done at the newest checkpoint; -1: none
   // Failed saves, and seconds that steps waited for saving, since the last call.
-  std::int64_t take_num_failed() { return std::exchange(num_failed_, 0); }
+  std::int64_t take_num_failed() { return std::exchange(failures_.num_not_taken, 0); }
   double take_wait_s() { return std::exchange(wait_s_, 0.0); }
   // Unix time at which the newest checkpoint was complete (before the first one: the process's
   // start), and how long it took to write.
@@ -85,7 +86,7 @@ class RunSaver {
   std::vector<ShardView> shards() const;
   std::vector<ShardView> own_shards();
   void write(const TrainingState& state, std::span<const ShardView> shards);
-  Retention retention() const;
+  Retention retention();
   // Starts the commands when all that belongs to the checkpoint is in it.
   void start_commands(const TrainingState& state);
   void settle(bool throws);  // waits for the save in flight, if any, and handles its failure
@@ -102,8 +103,11 @@ class RunSaver {
   std::atomic<double> newest_unix_time_s_;
   std::atomic<double> newest_duration_s_ = 0;
   std::int64_t begun_;
-  std::int64_t num_failed_ = 0;
-  std::int64_t num_consecutive_failures_ = 0;
+  struct Failures {
+    std::int64_t num_not_taken = 0;  // by take_num_failed()
+    std::int64_t num_in_a_row = 0;
+  } failures_;
+  ManifestCache manifests_;  // of rank 0
   double wait_s_ = 0;
 };
 

@@ -22,14 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRankFile = "/rank-00000-of-00001.safetensors";
 
-std::set<std::string> entries(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
-}
-
 TEST(FolderName, IsReadBackAsItIsWritten) {
   for (const FolderKind kind :
        {FolderKind::kFinal, FolderKind::kTemporary, FolderKind::kReplaced}) {
@@ -236,47 +228,6 @@ TEST(ResumableCheckpoint, AHostThatSeesTheFolderLateResumesFromWhatRankZeroFound
     EXPECT_EQ(find_resumable_checkpoint(root, {}, control), root + "/step-2");
     if (server.joinable()) server.join();
   });
-}
-
-TEST(Retention, KeepsTheNewestAsManyAsAskedFor) {
-  const TemporaryFolder root;
-  for (int step = 1; step <= 5; ++step) save_sample(root.path(), step, 1, 3);
-  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-3", "step-4", "step-5"}));
-}
-
-TEST(Retention, NeverRemovesWhatWasJustSaved) {
-  const TemporaryFolder root;
-  for (int step = 1; step <= 4; ++step) save_sample(root.path(), step, 1, 0);
-  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-4"}));
-}
-
-TEST(Retention, NeitherCountsNorRemovesWhatIsDamagedOrForeign) {
-  const TemporaryFolder root;
-  for (const int step : {1, 2, 3}) save_sample(root.path(), step);
-  write_bytes(root / "step-3/manifest.json", "{");
-  for (const char* name : {"step-0.bak", "xstep-0", "step-00"}) {
-    fs::copy(root / "step-1", root / name);
-  }
-  fs::create_directory_symlink(root / "step-1", root / "step-9");
-  save_sample(root.path(), 4, 1, 2);
-  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-0.bak", "xstep-0", "step-00",
-                                                         "step-2", "step-3", "step-4", "step-9"}));
-}
-
-TEST(Retention, KeepsWhatACommandReads) {
-  const TemporaryFolder root;
-  for (const int step : {1, 2, 3, 4}) save_sample(root.path(), step);
-  remove_old_checkpoints(root.path(), {.num_newest = 1, .steps_in_use = {2}}, 4);
-  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-2", "step-4"}));
-  remove_old_checkpoints(root.path(), {.num_newest = 1}, 4);
-  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-4"}));
-}
-
-TEST(Retention, NeverRemovesTheOneJustSaved) {
-  const TemporaryFolder root;
-  for (const int step : {20, 30}) save_sample(root.path(), step);
-  save_sample(root.path(), 10, 1, 2);  // a run taken up again from an early checkpoint
-  EXPECT_EQ(entries(root.path()), (std::set<std::string>{"step-10", "step-20", "step-30"}));
 }
 
 }  // namespace
