@@ -45,6 +45,9 @@ struct AdapterSection {
   double dropout = 0;                                 // of the input of A
   LoraInit init;
   std::vector<std::string> save;  // modules that are trained whole (PEFT's modules_to_save)
+  // Keys of the section, as "adapter.rank", that were set, also to their defaults. Those of a
+  // resolved configuration, which has all keys, do not count. Not a key itself.
+  std::vector<std::string> set_keys;
 
   bool is_used() const { return kind != AdapterKind::kNone || !path.empty(); }
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "framework/config/load.h"
 #include "framework/config/schema.h"
 #include "framework/core/error.h"
 #include "framework/core/nearest.h"
@@ -202,6 +203,12 @@ std::vector<Config> adapter_configs(const Config& config) {
   std::vector<Config> configs;
   for (const NamedAdapter& adapter : config.adapters) configs.push_back(config_of(config, adapter));
   return configs;
+}
+
+bool sets_adapter_key(const Config& config, const std::string& key) {
+  const std::vector<std::string>& set = config.adapter.set_keys;
+  return std::ranges::find(set, key) != set.end() ||
+         config_value(config, key) != config_value(Config(), key);
 }
 
 bool has_validation(const Config& config) {

@@ -28,6 +28,10 @@ bool is_adapter_key(std::string_view key);
 // `config` itself, when `adapters` is empty.
 std::vector<Config> adapter_configs(const Config& config);
 
+// True for a key of the section adapter, as "adapter.rank", that was set, or whose value is not the
+// default.
+bool sets_adapter_key(const Config& config, const std::string& key);
+
 // True when the configuration or one of several adapters names a store to evaluate on.
 bool has_validation(const Config& config);
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,6 +143,21 @@ void settle_memory_fit(Config& config, const SettingPlaces& places) {
   config.memory.fit = is_set ? MemoryFit::kKeepTokens : MemoryFit::kAuto;
 }
 
+// Each resolved configuration has all keys, and so sets each of them once.
+void note_adapter_keys(Config& config, std::span<const Setting> settings) {
+  std::map<std::string, std::int64_t> times;
+  for (const std::string& key : config_keys()) {
+    if (key.starts_with("adapter.")) times[key] = 0;
+  }
+  for (const Setting& setting : settings) {
+    if (const auto key = times.find(setting.name()); key != times.end()) ++key->second;
+  }
+  const std::int64_t num_resolved = std::ranges::min(times | std::views::values);
+  for (const auto& [key, count] : times) {
+    if (count > num_resolved) config.adapter.set_keys.push_back(key);
+  }
+}
+
 // The settings of each adapter's own run must agree too.
 void check_each_adapter(const Config& config, const SettingPlaces& places) {
   check_adapters(config);
@@ -170,6 +188,7 @@ Config resolve_settings(std::span<const Setting> settings, SettingPlaces* where_
   settle_batch_size(config, places);
   settle_memory_fit(config, places);
   settle_sophia(config.optimizer, places);
+  note_adapter_keys(config, merged);
   check_settings_agree(config, places);
   check_each_adapter(config, places);
   if (where_set != nullptr) *where_set = std::move(places);

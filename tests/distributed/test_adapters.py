@@ -222,6 +222,7 @@ def test_an_adapter_is_trained_further_by_another_run(lab, unbroken):
 
 @pytest.mark.parametrize("settings, words", [
     (["adapter.rank=8"], "adapter.rank is 8, but the adapter of adapter.path ({path}) has 4"),
+    (["adapter.rank=16"], "adapter.rank is 16, but the adapter of adapter.path ({path}) has 4"),  # the default
     (["adapter.rank=4", "adapter.alpha=4"], "adapter.alpha is 4, but the adapter of adapter.path ({path}) has 8"),
     (["adapter.targets=[q_proj]"], 'adapter.targets is ["q_proj"], but the adapter of adapter.path ({path}) has '),
     (["adapter.dropout=0.5"], "adapter.dropout is 0.5, but the adapter of adapter.path ({path}) has 0"),

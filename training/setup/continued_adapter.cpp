@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "framework/config/adapters.h"
 #include "framework/config/load.h"
 #include "framework/core/error.h"
 #include "models/adapters/lora_targets.h"
@@ -39,15 +40,11 @@ constexpr OptionKey kKeys[] = {
     {"adapter.dropout", take<&AdapterSection::dropout>},
     {"adapter.save", take<&AdapterSection::save>}};
 
-bool is_set(const Config& config, const std::string& key) {
-  return config_value(config, key) != config_value(Config(), key);
-}
-
 // The folder's section with the keys that `config` sets.
 AdapterSection wanted_section(const Config& config, const AdapterSection& of_folder) {
   AdapterSection wanted = of_folder;
   for (const OptionKey& key : kKeys) {
-    if (is_set(config, key.name)) key.take(wanted, config.adapter);
+    if (sets_adapter_key(config, key.name)) key.take(wanted, config.adapter);
   }
   return wanted;
 }
@@ -86,7 +83,7 @@ void check_options_of_folder(const Config& config, const LoraOptions& of_folder,
   for (const auto& [key, _] : kKeys) {
     const std::string own = config_value(config, key);
     const std::string other = config_value(theirs, key);
-    if (!is_set(config, key) || own == other) continue;
+    if (!sets_adapter_key(config, key) || own == other) continue;
     throw Error(ErrorCategory::kConfig,
                 fmt::format("{} is {:.200}, but the adapter of adapter.path ({}) has {:.200}", key,
                             own, config.adapter.path, other),

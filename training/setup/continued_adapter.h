@@ -7,9 +7,9 @@
 
 namespace packtrain {
 
-// Throws Error(kConfig) with both values of a key of the section that is no default, and says
-// otherwise than the options of the folder. Patterns are compared by the modules that they match in
-// `base`.
+// Compares the keys of the section that were set, or are no defaults, with the options of the
+// folder. Throws Error(kConfig) with both values of the first that differs. Patterns are compared
+// by the modules that they match in `base`.
 void check_options_of_folder(const Config& config, const LoraOptions& of_folder,
                              const DecoderConfig& base);
 

@@ -150,5 +150,18 @@ TEST(AdapterMagnitudes, AreNotOfSeveralAdapters) {
             std::string::npos);
 }
 
+TEST(AdapterSection, KnowsTheKeysThatWereSetToTheirDefaults) {
+  const auto set_keys = [](const std::string& yaml, const std::vector<std::string>& overrides) {
+    return load(yaml, overrides).adapter.set_keys;
+  };
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(set_keys("{}", {}), Keys{});
+  EXPECT_EQ(set_keys("adapter: {path: a, rank: 16}", {"adapter.dropout=0"}),
+            (Keys{"adapter.dropout", "adapter.path", "adapter.rank"}));
+  const std::string resolved = dump_config(load("adapter: {path: a}"));
+  EXPECT_EQ(set_keys(resolved, {}), Keys{});
+  EXPECT_EQ(set_keys(resolved, {"adapter.rank=16"}), Keys{"adapter.rank"});
+}
+
 }  // namespace
 }  // namespace packtrain
