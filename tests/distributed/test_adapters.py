@@ -256,6 +256,12 @@ def test_evaluate_names_keys_that_differ_from_the_checkpoints_adapter(lab, unbro
     assert "adapter.rank is 8, but" in err and "step-20, which would be evaluated, was trained with 4" in err, err
 
 
+def test_evaluate_names_a_kind_of_none_that_the_checkpoint_does_not_have(lab, unbroken):
+    code, _, err = finish(lab, "adapter", "adapter.kind=none", command="evaluate")
+    assert code == 64
+    assert "adapter.kind is none, but" in err and "--without-adapter" in err, err
+
+
 def test_evaluate_takes_the_adapter_that_is_named(lab, unbroken, tmp_path):
     """Also where the run has checkpoints of its own."""
     early = unbroken / "checkpoints" / "step-7"

@@ -28,13 +28,14 @@ void check_adapter_of_run(const Config& config, const std::string& checkpoint) {
     if (!key.starts_with("adapter.")) continue;
     const std::string own = config_value(config, key);
     const std::string other = config_value(saved, key);
-    if (own == other || own == config_value(Config(), key)) continue;
+    if (own == other || !sets_adapter_key(config, key)) continue;
     throw Error(ErrorCategory::kConfig,
                 fmt::format("{} is {:.200}, but {}, which would be evaluated, was trained with "
                             "{:.200}",
                             key, own, checkpoint, other),
                 "Leave it out; or name what to evaluate instead on the command line: "
-                "adapter.path=FOLDER or model.path=FOLDER.");
+                "adapter.path=FOLDER, model.path=FOLDER, or --without-adapter for the model under "
+                "the run's adapter.");
   }
 }
 
