@@ -34,7 +34,14 @@ TemporaryFolder::TemporaryFolder(const std::string& folder)
   if (fs::exists(fs::symlink_status(path_, error))) {
     fail_at(path_, "is left from an export that was cut short", "Remove it.");
   }
-  make_folders(path_, ErrorCategory::kCheckpoint);
+  try {
+    make_folders(path_, ErrorCategory::kCheckpoint);
+  } catch (const Error& fault) {
+    throw Error(
+        fault.category(), fault.message(),
+        "Give a folder that this user can make, or the right to write to the folder that it "
+        "is to be in.");
+  }
 }
 
 TemporaryFolder::~TemporaryFolder() {
