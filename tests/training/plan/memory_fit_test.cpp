@@ -6,35 +6,12 @@
 #include <algorithm>
 
 #include "framework/core/error.h"
-#include "tests/training/small_decoder.h"
+#include "tests/training/plan/fit_input.h"
 #include "training/plan/gather_slots.h"
 #include "training/plan/token_budget.h"
 
 namespace packtrain {
 namespace {
-
-constexpr std::int64_t kPlenty = std::int64_t{1} << 50;
-
-DecoderConfig twelve_layers() {
-  DecoderConfig decoder = small_decoder();
-  decoder.num_layers = 12;
-  return decoder;
-}
-
-FitInput input_with(const MemoryRanks& ranks, std::int64_t limit_bytes) {
-  Config config;
-  config.data.max_length = 512;
-  config.batch.global_batch_size = 128;
-  config.batch.max_tokens_per_micro_batch = 4096;
-  FitInput input{config, twelve_layers(), ranks, {limit_bytes, limit_bytes, "a test's"}, {}};
-  input.work = step_work(config, nullptr, ranks.num_ranks);
-  return input;
-}
-
-const std::vector<MemoryRanks> kLayouts = {{DeviceKind::kCpu, 1, 1},
-                                           {DeviceKind::kCuda, 1, 1},
-                                           {DeviceKind::kCuda, 2, 2},
-                                           {DeviceKind::kCuda, 8, 4}};
 
 // Limits between the least that can be chosen and what the default needs.
 std::vector<std::int64_t> limits_for(const MemoryRanks& ranks) {
@@ -248,57 +225,6 @@ TEST(MemoryFit, OnCpusNeedsALimit) {
   EXPECT_TRUE(chooses_memory(memory, DeviceKind::kCpu));
   memory.fit = MemoryFit::kOff;
   EXPECT_FALSE(chooses_memory(memory, DeviceKind::kCuda));
-}
-
-TEST(StepTime, GrowsWithRecomputeAndWithMicroBatches) {
-  for (const MemoryRanks& ranks : kLayouts) {
-    const FitInput input = input_with(ranks, kPlenty);
-    const StepTimeModel time(input.config, input.decoder, ranks, input.work);
-    double last = 0;
-    for (const RecomputeByLayer& recompute : recompute_choices(input.config.memory, 12)) {
-      const double seconds = time.seconds({recompute, 12, 4096});
-      EXPECT_GE(seconds, last);
-      last = seconds;
-    }
-    last = 0;
-    for (const std::int64_t tokens : token_choices(input.config, ranks.num_ranks)) {
-      const double seconds = time.seconds({Recompute::kNone, 3, tokens});
-      EXPECT_GE(seconds, last);
-      last = seconds;
-    }
-    EXPECT_LE(time.seconds({Recompute::kNone, 12, 512}), time.seconds({Recompute::kNone, 3, 512}));
-  }
-}
-
-TEST(StepTime, OfFullRecomputeIsOneMoreForwardOfTheLayers) {
-  FitInput input = input_with(kLayouts[1], kPlenty);
-  input.decoder.hidden_size = 4096;
-  input.decoder.intermediate_size = 14336;
-  input.decoder.num_heads = 32;
-  input.decoder.num_kv_heads = 8;
-  input.decoder.head_dim = 128;
-  const StepTimeModel time(input.config, input.decoder, input.ranks, input.work);
-  const double none = time.seconds({Recompute::kNone, 3, 4096});
-  EXPECT_NEAR(time.seconds({Recompute::kFull, 3, 4096}) / none, 4.0 / 3, 0.05);
-  EXPECT_NEAR(time.seconds({{Recompute::kFull, 6, Recompute::kNone}, 3, 4096}) / none, 7.0 / 6,
-              0.03);
-  EXPECT_LT(time.seconds({Recompute::kSelective, 3, 4096}) / none, 1.05);
-}
-
-// 4.16 and 8 bits an element instead of 16.
-TEST(StepTime, OfGathersIsThatOfStoredBytes) {
-  FitInput input = input_with({DeviceKind::kCuda, 2, 2}, kPlenty);
-  input.decoder.hidden_size = 4096;
-  input.decoder.intermediate_size = 14336;
-  input.config.model.frozen = {"layers.*"};
-  input.work.num_tokens = 1;
-  const auto seconds = [&](BaseStorage base) {
-    input.config.model.base = base;
-    return StepTimeModel(input.config, input.decoder, input.ranks, input.work)
-        .seconds({Recompute::kNone, 3, 4096});
-  };
-  EXPECT_NEAR(seconds(BaseStorage::kNf4) / seconds(BaseStorage::kBFloat16), 4.16 / 16, 0.02);
-  EXPECT_NEAR(seconds(BaseStorage::kFp8) / seconds(BaseStorage::kBFloat16), 8.0 / 16, 0.02);
 }
 
 }  // namespace
