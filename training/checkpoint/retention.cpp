@@ -104,7 +104,8 @@ std::set<std::int64_t> best_steps(const std::vector<StoredFolder>& usable, int c
                                   ManifestCache& manifests) {
   if (count == 0) return {};
   std::vector<CheckpointLoss> losses = losses_of_one_set(usable, manifests);
-  std::ranges::stable_sort(losses, {}, &CheckpointLoss::loss);
+  std::ranges::sort(losses, {},
+                    [](const CheckpointLoss& one) { return std::pair(one.loss, -one.step); });
   std::set<std::int64_t> steps;
   for (const CheckpointLoss& one : losses) {
     if (std::ssize(steps) < count) steps.insert(one.step);
