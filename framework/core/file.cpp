@@ -12,8 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "framework/core/descriptor.h"
-
 namespace packtrain {
 namespace {
 
@@ -121,13 +119,32 @@ std::string read_text(const std::string& path, ErrorCategory category, std::size
 }
 
 void write_text_atomically(const std::string& path, std::string_view text, ErrorCategory category) {
+  replace_atomically(path, category, [&](OutputFile& file) { file.write(text); });
+}
+
+void replace_atomically(const std::string& path, ErrorCategory category,
+                        const std::function<void(OutputFile&)>& write) {
   const std::string temporary = path + ".tmp";
   OutputFile file(temporary, OutputFile::Mode::kCreate, category);
-  file.write(text);
+  write(file);
   file.sync();
   file.close();
   if (::rename(temporary.c_str(), path.c_str()) != 0) fail_on(path, "rename", errno, category);
   sync_folder(parent_of(path), category);
+}
+
+std::size_t read_at(const Descriptor& file, const std::string& path, std::uint64_t begin,
+                    std::span<char> bytes, ErrorCategory category) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(begin + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_on(path, "pread", errno, category);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
 }
 
 void make_folders(const std::string& path, ErrorCategory category) {

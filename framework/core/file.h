@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "framework/core/descriptor.h"
 #include "framework/core/error.h"
 
 namespace packtrain {
@@ -45,6 +48,12 @@ std::string read_text(const std::string& path, ErrorCategory category,
 // Writes path.tmp, syncs it, renames it to `path`, and syncs the folder. Readers see either the old
 // or the new text.
 void write_text_atomically(const std::string& path, std::string_view text, ErrorCategory category);
+// The same for a text that `write` writes in parts.
+void replace_atomically(const std::string& path, ErrorCategory category,
+                        const std::function<void(OutputFile&)>& write);
+// Reads from byte `begin` on. Returns the number of bytes, fewer than asked for at the file's end.
+std::size_t read_at(const Descriptor& file, const std::string& path, std::uint64_t begin,
+                    std::span<char> bytes, ErrorCategory category);
 void make_folders(const std::string& path, ErrorCategory category);
 void sync_folder(const std::string& path, ErrorCategory category);
 

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
-#include <span>
 
 #include "framework/core/descriptor.h"
 #include "framework/core/file.h"
@@ -26,16 +23,12 @@ class Blocks {
 
   std::size_t size() const { return size_; }
 
-  void read(std::size_t begin, std::span<char> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t got =
-          ::pread(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(begin));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail_on(path_, "pread", errno, category_);
-      if (got == 0) throw Error(category_, path_ + ": became shorter while it was read");
-      begin += static_cast<std::size_t>(got);
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
+  std::string read(std::size_t begin, std::size_t size) const {
+    std::string bytes(size, '\0');
+    if (read_at(file_, path_, begin, bytes, category_) < size) {
+      throw Error(category_, path_ + ": became shorter while it was read");
     }
+    return bytes;
   }
 
  private:
@@ -62,9 +55,7 @@ void visit_lines_backwards(
   for (std::size_t begin = blocks.size(); begin > 0;) {
     const std::size_t size = std::min(begin, kBlockBytes);
     begin -= size;
-    std::string block(size, '\0');
-    blocks.read(begin, block);
-    text.insert(0, block);
+    text.insert(0, blocks.read(begin, size));
     for (std::size_t at; (at = after_last_newline(text)) != std::string::npos;) {
       if (!visit(std::string_view(text).substr(at), begin + at)) return;
       text.resize(at);
@@ -76,20 +67,12 @@ void visit_lines_backwards(
 void replace_end(const std::string& path, std::size_t num_kept_bytes, std::string_view rest,
                  ErrorCategory category) {
   const Blocks blocks(path, category);
-  const std::string temporary = path + ".tmp";
-  OutputFile file(temporary, OutputFile::Mode::kCreate, category);
-  for (std::size_t begin = 0; begin < num_kept_bytes;) {
-    std::string block(std::min(num_kept_bytes - begin, kBlockBytes), '\0');
-    blocks.read(begin, block);
-    file.write(block);
-    begin += block.size();
-  }
-  file.write(rest);
-  file.sync();
-  file.close();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_on(path, "rename", errno, category);
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  sync_folder(parent.empty() ? "." : parent, category);
+  replace_atomically(path, category, [&](OutputFile& file) {
+    for (std::size_t begin = 0; begin < num_kept_bytes; begin += kBlockBytes) {
+      file.write(blocks.read(begin, std::min(num_kept_bytes - begin, kBlockBytes)));
+    }
+    file.write(rest);
+  });
 }
 
 }  // namespace packtrain

@@ -132,15 +132,8 @@ void ShardFile::fail(const std::string& fault) const {
 std::string ShardFile::read_bytes(std::uint64_t begin, std::uint64_t size) {
   if (file_ == nullptr) open();
   std::string bytes(size, '\0');
-  std::uint64_t done = 0;
-  while (done < size) {
-    const ssize_t got =
-        ::pread(file_->get(), bytes.data() + done, size - done, static_cast<off_t>(begin + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_on(path_, "pread", errno, kCategory);
-    if (got == 0) fail(fmt::format("ends at byte {}", begin + done));
-    done += static_cast<std::uint64_t>(got);
-  }
+  const std::size_t done = read_at(*file_, path_, begin, bytes, kCategory);
+  if (done < size) fail(fmt::format("ends at byte {}", begin + done));
   counts_.num_bytes += size;
   return bytes;
 }

@@ -1,7 +1,6 @@
 #include "training/comparison/energy_log.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,10 +12,10 @@
 #include <set>
 #include <utility>
 
-#include "framework/core/descriptor.h"
 #include "framework/core/error.h"
 #include "framework/core/file.h"
 #include "framework/core/logging.h"
+#include "framework/metrics/last_lines.h"
 #include "training/setup/gpu_assignment.h"
 
 namespace packtrain {
@@ -30,21 +29,15 @@ std::string energy_path(const std::string& folder, int rank) {
 
 // The step of the newest line of a growing metrics.jsonl. 0 before the first one.
 std::int64_t newest_step(const std::string& path) {
-  constexpr off_t kMost = 65'536;  // bytes; a line is far shorter
-  if (!std::filesystem::exists(path)) return 0;
-  const Descriptor file(path, O_RDONLY, ErrorCategory::kConfig);
-  const off_t size = ::lseek(file.get(), 0, SEEK_END);
-  const off_t begin = std::max<off_t>(0, size - kMost);
-  std::string tail(static_cast<std::size_t>(std::max<off_t>(0, size - begin)), '\0');
-  const ssize_t num_read = ::pread(file.get(), tail.data(), tail.size(), begin);
-  if (num_read < 0) fail_on(path, "pread", errno, ErrorCategory::kConfig);
-  tail.resize(static_cast<std::size_t>(num_read));
-  const std::size_t end = tail.rfind('\n');
-  if (end == std::string::npos || end == 0) return 0;
-  const std::size_t before = tail.rfind('\n', end - 1);
-  const std::size_t first = before == std::string::npos ? 0 : before + 1;
-  const auto line = nlohmann::json::parse(tail.substr(first, end - first), nullptr, false);
-  return line.is_object() ? line.value("step", std::int64_t{0}) : 0;
+  std::int64_t step = 0;
+  if (!std::filesystem::exists(path)) return step;
+  visit_lines_backwards(path, ErrorCategory::kConfig, [&](std::string_view text, std::size_t) {
+    if (!text.ends_with('\n')) return true;  // it is being written
+    const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (line.is_object()) step = line.value("step", std::int64_t{0});
+    return false;
+  });
+  return step;
 }
 
 bool trains_on_gpus(const Config& config, const std::vector<std::optional<int>>& assigned) {

@@ -50,7 +50,7 @@ std::vector<StoredFolder> usable_after(std::int64_t step, const std::string& roo
 
 // Retention may have removed the named checkpoint after newer ones were saved.
 NamedCheckpoint named_or_path(const std::string& folder) {
-  if (is_checkpoint(folder)) return named_checkpoint(folder);
+  if (is_checkpoint(folder)) return named_checkpoint(folder, read_checkpoint_manifest(folder));
   return {absolute_path(folder), -1, ""};
 }
 
@@ -73,8 +73,7 @@ NamedCheckpoint named_or_path(const std::string& folder) {
 
 }  // namespace
 
-NamedCheckpoint named_checkpoint(const std::string& folder) {
-  const Manifest manifest = read_checkpoint_manifest(folder);
+NamedCheckpoint named_checkpoint(const std::string& folder, const Manifest& manifest) {
   return {absolute_path(folder), manifest.state.step, checkpoint_digest(manifest)};
 }
 

@@ -5,12 +5,13 @@
 #include <set>
 #include <string>
 
+#include "training/checkpoint/manifest.h"
 #include "training/checkpoint/training_state.h"
 
 namespace packtrain {
 
-// The checkpoint `folder` in the form that its descendants keep. Throws Error(kCheckpoint).
-NamedCheckpoint named_checkpoint(const std::string& folder);
+// The checkpoint `folder` of this manifest, in the form that its descendants keep.
+NamedCheckpoint named_checkpoint(const std::string& folder, const Manifest& manifest);
 
 // The newest usable checkpoint of `root` that descends from `named`, which an earlier start left
 // there; else `named`. One descends from it when TrainingState::resumed_from has its digest, or its

@@ -75,8 +75,9 @@ std::optional<ResumePoint> find_resume_point(const Config& config,
   const std::string folder =
       run_on_first_rank(control, [&] { return find_named_start(named, root, passed_over); });
   wait_until_seen(folder, control);
-  ResumePoint point = resume_point(read_checkpoint_state(folder), folder);
-  if (folder == named) point.resumed_from.push_back(named_checkpoint(named));
+  const Manifest manifest = read_checkpoint_manifest(folder);
+  ResumePoint point = resume_point(manifest.state, folder);
+  if (folder == named) point.resumed_from.push_back(named_checkpoint(named, manifest));
   return point;
 }
 

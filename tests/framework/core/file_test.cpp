@@ -95,6 +95,18 @@ TEST(MakeFolders, MakesParentsAndReportsAFileInTheWay) {
   EXPECT_EQ(error.category(), ErrorCategory::kData);
 }
 
+TEST(ReadAt, StopsAtTheEndOfTheFile) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "file", "0123456789");
+  const Descriptor file(folder / "file", O_RDONLY, ErrorCategory::kData);
+  std::string bytes(4, ' ');
+  EXPECT_EQ(read_at(file, "file", 3, bytes, ErrorCategory::kData), 4U);
+  EXPECT_EQ(bytes, "3456");
+  EXPECT_EQ(read_at(file, "file", 8, bytes, ErrorCategory::kData), 2U);
+  EXPECT_EQ(bytes, "8956");
+  EXPECT_EQ(read_at(file, "file", 11, bytes, ErrorCategory::kData), 0U);
+}
+
 TEST(Hash, IsXxh3Of128Bits) {
   // Known answers of the reference implementation, `xxh128sum`.
   EXPECT_EQ(hash_bytes({}), "99aa06d3014798d86001c324468d497f");

@@ -15,6 +15,10 @@
 namespace packtrain::test {
 namespace {
 
+NamedCheckpoint as_named(const std::string& folder) {
+  return named_checkpoint(folder, read_checkpoint_manifest(folder));
+}
+
 namespace fs = std::filesystem;
 
 // A checkpoint of one rank file. `contents` stands for its weights.
@@ -44,8 +48,7 @@ TEST(NamedStart, IsTheNewestDescendant) {
   const TemporaryFolder run;
   const TemporaryFolder other;
   const std::string named = save(other.path(), 4, 'a');
-  const std::vector<NamedCheckpoint> descent = {{"/elsewhere/step-1", 1, "d"},
-                                                named_checkpoint(named)};
+  const std::vector<NamedCheckpoint> descent = {{"/elsewhere/step-1", 1, "d"}, as_named(named)};
   save(run.path(), 6, 'b', descent);
   const std::string newest = save(run.path(), 8, 'c', descent);
   EXPECT_EQ(find_named_start(named, run.path(), {}), newest);
@@ -58,7 +61,7 @@ TEST(NamedStart, KnowsACopyOfTheNamedCheckpointByItsContents) {
   const TemporaryFolder run;
   const TemporaryFolder other;
   const std::string named = save(other.path(), 4, 'a');
-  const std::string newest = save(run.path(), 6, 'b', {named_checkpoint(named)});
+  const std::string newest = save(run.path(), 6, 'b', {as_named(named)});
   const TemporaryFolder restored;
   EXPECT_EQ(find_named_start(save(restored.path(), 4, 'a'), run.path(), {}), newest);
   const std::string rewritten = save(other.path(), 4, 'z');
@@ -70,7 +73,7 @@ TEST(NamedStart, KnowsACheckpointThatIsGoneByItsPath) {
   const TemporaryFolder run;
   save(run.path(), 2, 'b');
   const std::string named = save(run.path(), 4, 'a');
-  const std::string newest = save(run.path(), 6, 'c', {named_checkpoint(named)});
+  const std::string newest = save(run.path(), 6, 'c', {as_named(named)});
   fs::remove_all(named);
   EXPECT_EQ(find_named_start(named + "/", run.path(), {}), newest);
   fs::remove_all(newest);
@@ -90,18 +93,18 @@ TEST(NamedStart, RefusesASecondBranchInTheSameFolder) {
       << error.what();
   EXPECT_NE(error.advice().find("run.output"), std::string::npos);
   fs::remove_all(run / "step-6");
-  save(run.path(), 8, 'c', {named_checkpoint(named)});
+  save(run.path(), 8, 'c', {as_named(named)});
   EXPECT_EQ(find_named_start(named, run.path(), {}), run / "step-8");
 }
 
 TEST(NamedStart, AnAmendedManifestKeepsTheDigest) {
   const TemporaryFolder run;
   const std::string folder = save(run.path(), 4, 'a');
-  const std::string before = named_checkpoint(folder).digest;
+  const std::string before = as_named(folder).digest;
   Manifest manifest = read_checkpoint_manifest(folder);
   manifest.state.validation_loss = 1.5;
   write_bytes(folder + "/" + kManifestName, manifest_text(manifest));
-  EXPECT_EQ(named_checkpoint(folder).digest, before);
+  EXPECT_EQ(as_named(folder).digest, before);
 }
 
 }  // namespace
