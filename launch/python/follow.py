@@ -4,18 +4,24 @@ metrics.jsonl of the run's folder and nothing else. A follower that is started a
 `metrics.report_to` starts it with the run."""
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from packtrain_tools.errors import CONFIG, Parser, ToolError, run_main
+from packtrain_tools.folder_lock import alone_in
 from packtrain_tools.follow_file import FollowedFile
 from packtrain_tools.follow_targets import MLflow, TensorBoard, Wandb, import_package, run_name
 from packtrain_tools.metrics_scalars import scalars_of
 
 PROGRAM = "packtrain follow"
+FORMER_ENDS_WITHIN_S = 30.0  # the follower of a run that was lost: longer than its interval
+ADVICE = "Wait for the end of the run that it follows, or name another place."
+Target = TensorBoard | Wandb | MLflow
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -93,6 +99,26 @@ def follow(arguments: argparse.Namespace, targets: list, ends: threading.Event):
         ends.wait(arguments.poll)
 
 
+def open_targets(arguments: argparse.Namespace, opened: contextlib.ExitStack) -> list[Target]:
+    """One follower at a time writes to a target. The former one of a restarted run ends first, because it may still
+    have lines to send and would remove the new event file."""
+    targets: list[Target] = []
+
+    def add(folder: str, make: Callable[[], Target]):
+        opened.enter_context(alone_in(folder, "`packtrain follow`", ADVICE, FORMER_ENDS_WITHIN_S))
+        targets.append(make())
+        opened.callback(targets[-1].close)
+
+    if arguments.wandb:
+        add(os.path.join(arguments.run, "log", "wandb"), lambda: Wandb(arguments.run, arguments.wandb))
+    if arguments.mlflow:
+        add(os.path.join(arguments.run, "log", "mlflow"), lambda: MLflow(arguments.run, arguments.mlflow))
+    if arguments.tensorboard:
+        events = os.path.join(arguments.tensorboard, run_name(arguments.run))
+        add(events, lambda: TensorBoard(events))
+    return targets
+
+
 def main():
     arguments = parse_arguments()
     if arguments.check:
@@ -103,18 +129,8 @@ def main():
     if arguments.once and not os.path.exists(os.path.join(arguments.run, "metrics.jsonl")):
         raise ToolError(f"{arguments.run} holds no metrics.jsonl", "Name the folder of a run.", CONFIG)
     ends = request_of_end()
-    targets: list[TensorBoard | Wandb | MLflow] = []
-    try:
-        if arguments.wandb:
-            targets.append(Wandb(arguments.run, arguments.wandb))
-        if arguments.mlflow:
-            targets.append(MLflow(arguments.run, arguments.mlflow))
-        if arguments.tensorboard:
-            targets.append(TensorBoard(os.path.join(arguments.tensorboard, run_name(arguments.run))))
-        follow(arguments, targets, ends)
-    finally:
-        for target in targets:
-            target.close()
+    with contextlib.ExitStack() as opened:
+        follow(arguments, open_targets(arguments, opened), ends)
 
 
 if __name__ == "__main__":

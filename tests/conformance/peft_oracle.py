@@ -120,7 +120,7 @@ def patterns(model):
 
 # PEFT takes names of their dense layers for those of experts.
 DENSE_NAMED_AS_EXPERTS = ("afmoe", "deepseek_v2", "deepseek_v3", "dots1", "ernie4_5_moe", "exaone_moe", "glm4_moe",
-                          "glm4_moe_lite", "hunyuan_v1_moe", "hy_v3", "solar_open")
+                          "glm4_moe_lite", "hunyuan_v1_moe", "hy_v3", "qwen3_next", "solar_open")
 
 
 def magnitudes(model):

@@ -3,10 +3,16 @@
 import json
 import math
 import signal
+import sys
 import time
 
 import pytest
-from followed_run import COMMAND, EVALUATION, Run, step_line
+from followed_run import COMMAND, EVALUATION, REPO, Run, step_line
+
+sys.path.insert(0, str(REPO / "launch" / "python"))
+
+from packtrain_tools.errors import ToolError  # the path is set above
+from packtrain_tools.folder_lock import alone_in
 
 # Stands in for the package, whose other end is a server: keeps what it is given.
 WANDB = """
@@ -159,6 +165,29 @@ def test_it_ends_with_the_process_of_the_run(tmp_path):
     process = run.start("--tensorboard", str(run.events), "--parent", "1")
     assert process.wait(timeout=100) == 0
     assert run.losses() == [(1, 3.5)]
+
+
+def test_it_begins_when_the_former_follower_has_ended(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5)])
+    former = run.start("--tensorboard", str(run.events), "--poll", "1000")
+    run.wait_for_losses([(1, 3.5)])
+    run.replace(step_line(1, 3.25))
+    process = run.start("--tensorboard", str(run.events))
+    time.sleep(1)
+    assert run.losses() == [(1, 3.5)], "the new one has replaced the file of the former one"
+    former.terminate()
+    assert former.wait(timeout=100) == 0
+    run.append(step_line(2, 3.0))
+    run.wait_for_losses([(1, 3.25), (2, 3.0)])
+    stop(process)
+
+
+def test_a_folder_in_which_another_process_stays_at_work_is_named(tmp_path):
+    begin = time.monotonic()
+    with (alone_in(str(tmp_path), "work", "Wait."), pytest.raises(ToolError, match="another work is at work"),
+          alone_in(str(tmp_path), "work", "Wait.", wait_s=0.3)):
+        pass
+    assert time.monotonic() - begin >= 0.3
 
 
 def test_a_check_starts_nothing(tmp_path):

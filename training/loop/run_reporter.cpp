@@ -22,7 +22,7 @@ namespace {
 
 // For a follower to send the last records.
 constexpr std::chrono::seconds kFollowerEndsWithin{60};
-constexpr std::chrono::seconds kHurriedFollower{5};  // of a rank that must end
+constexpr std::chrono::seconds kHurriedFollower{15};  // of a rank that must end
 
 // The scheduler's job ID; "" without a scheduler.
 std::string job_id() {

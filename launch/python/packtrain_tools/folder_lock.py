@@ -2,11 +2,13 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from packtrain_tools.errors import CONFIG, ToolError
 
+LOOK_EVERY_S = 0.1
 _descriptors: set[int] = set()  # of `alone_in`
 
 
@@ -24,15 +26,18 @@ def lock(folder: str, what: str, advice: str, waits: bool = False):
 
 
 @contextmanager
-def alone_in(folder: str, what: str, advice: str) -> Iterator[None]:
+def alone_in(folder: str, what: str, advice: str, wait_s: float = 0.0) -> Iterator[None]:
     """A lock like `lock` on the folder itself, which gets no file. File systems that cannot lock folders (NFS)
-    go without a lock."""
+    go without a lock. `wait_s`: how long another process may still be at work."""
     os.makedirs(folder, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     _descriptors.add(descriptor)
+    deadline = time.monotonic() + wait_s
     try:
-        if not _lock_now(descriptor):
-            raise _at_work(folder, what, advice)
+        while not _lock_now(descriptor):
+            if time.monotonic() >= deadline:
+                raise _at_work(folder, what, advice)
+            time.sleep(LOOK_EVERY_S)
         yield
     finally:
         _descriptors.discard(descriptor)

@@ -123,6 +123,7 @@ class Wandb(_Server):
         self._run = import_package("wandb").init(project=project, name=run_name(run), id=self._state["id"],
                                                  resume="allow", config={"config_yaml": text} if text else {})
         self._state["id"] = self._run.id
+        self._state.save()
 
     def _send(self, step: int, scalars: dict):
         self._run.log(scalars, step=step)

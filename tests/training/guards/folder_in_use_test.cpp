@@ -19,6 +19,15 @@ using std::chrono::milliseconds;
 using test::TemporaryFolder;
 using Clock = std::chrono::steady_clock;
 
+// Replaces a file, as a rank does. A reader never sees it empty or with the time of the real clock.
+void write_at(const std::string& run, const fs::path& path, const std::string& text,
+              std::chrono::seconds late) {
+  const fs::path unseen = fs::path(run) / "unseen";
+  test::write_bytes(unseen, text);
+  fs::last_write_time(unseen, fs::file_time_type::clock::now() - late);
+  fs::rename(unseen, path);
+}
+
 // Writes the files of a rank on another host and of the folder's owner, for `lifetime`. The clock
 // of their file system is `late`.
 void write_heartbeats(const std::string& run, milliseconds lifetime, std::chrono::seconds late) {
@@ -28,11 +37,8 @@ void write_heartbeats(const std::string& run, milliseconds lifetime, std::chrono
   const fs::path folder = heartbeat_folder(run);
   const auto end = Clock::now() + lifetime;
   do {
-    test::write_bytes(heartbeat_path(folder, 0), heartbeat_text(heartbeat, "step"));
-    test::write_bytes(folder / kOwnerFile, "{}");
-    const auto time = fs::file_time_type::clock::now() - late;
-    fs::last_write_time(heartbeat_path(folder, 0), time);
-    fs::last_write_time(folder / kOwnerFile, time);
+    write_at(run, heartbeat_path(folder, 0), heartbeat_text(heartbeat, "step"), late);
+    write_at(run, folder / kOwnerFile, "{}", late);
     std::this_thread::sleep_for(milliseconds(200));
   } while (Clock::now() < end);
 }
