@@ -1,7 +1,7 @@
 # packtrain_library(NAME SOURCES ... [LINK public libraries ...] [PRIVATE libraries ...] [TORCH])
 # packtrain_test(NAME SOURCES ... [LINK libraries ...] [RANKS n ...] [LABELS ...] [TIMEOUT s] [COST s] [TORCH] [THREADS])
 # packtrain_test_program(NAME SOURCES ... [LINK libraries ...] [TORCH])
-# packtrain_benchmark(NAME SOURCES ... [LINK libraries ...] [TORCH])
+# packtrain_benchmark(NAME SOURCES ... [LINK libraries ...] [TORCH] [GPU])
 # packtrain_pytest(NAME FILE file.py [LABELS ...] [TIMEOUT s] [COST s] [PROGRAM] [PROCESSORS n] [ENVIRONMENT NAME=value ...])
 # TORCH: uses libtorch (CUDA's too where built). All but plain libraries have a shared precompiled header.
 # THREADS: what the thread sanitizer is for; label `threads`.
@@ -111,13 +111,17 @@ function(packtrain_add_program name)
   packtrain_compile_options(${name})
 endfunction()
 
-# build/bin/NAME, a program that measures.
+# build/bin/NAME, a program that measures. With GPU the target `benchmarks` alone builds it (launch/build benchmarks):
+# most machines that build have none.
 function(packtrain_benchmark name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;GPU" "" "SOURCES;LINK")
   packtrain_add_program(${name} SOURCES ${arg_SOURCES} LINK ${arg_LINK})
   if(arg_TORCH)
     packtrain_use_torch(${name})
     set_target_properties(${name} PROPERTIES BUILD_RPATH "${LibTorch_RPATH}")
+  endif()
+  if(arg_GPU)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
 endfunction()
 

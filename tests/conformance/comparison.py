@@ -3,9 +3,12 @@
 from safetensors.torch import load_file
 
 TOLERANCE = 1e-4
-# Our error may be as many times transformers' own, where that is beyond the tolerance. Both depend on how many threads
+# Our error may be as many times that of float32, where that is beyond the tolerance. Both depend on how many threads
 # sum, and on the products of the processor. Gradients of adapters had up to 3.5 times on one, and less on others.
 MOST_ROUNDING = 4.0
+# transformers' own error alone can be small by luck. Some models are ill-conditioned, as with queries near 0 before
+# their norm. Exact gradients of weights that differ by a rounding of float32 then had seven times that error.
+MOVED_WEIGHTS = range(4)  # seeds
 SMALLEST_NORM = 1e-6
 SMALLEST_SCALE = 1e-3  # losses and gradients are sums over all tokens: far larger
 
@@ -47,13 +50,17 @@ def assert_equal(got, want):
 
 
 def assert_equal_but_for_rounding(got, want, find_exact):
-    """As assert_equal, but compares with float64 what float32 does not compute to the tolerance. `find_exact`
-    makes the float64 tensors. Our error may be at most a factor times the error of `want`."""
+    """As assert_equal, but compares with float64 what float32 does not compute to the tolerance. `find_exact(seed)`
+    makes the float64 tensors, with a seed those of weights that are moved by a rounding of float32. Our error may be
+    at most a factor times the largest error of `want` and of these."""
     assert got.keys() == want.keys()
     unlike = [name for name in want if difference(got, want, name)]
-    exact = find_exact() if unlike else {}
-    wrong = [difference(got, exact, name, max(TOLERANCE, MOST_ROUNDING * largest_error(want, exact, name)))
-             for name in unlike]
+    if not unlike:
+        return
+    exact = find_exact(None)
+    rounded = [want, *(find_exact(seed) for seed in MOVED_WEIGHTS)]
+    rounding = {name: max(largest_error(tensors, exact, name) for tensors in rounded) for name in unlike}
+    wrong = [difference(got, exact, name, max(TOLERANCE, MOST_ROUNDING * rounding[name])) for name in unlike]
     assert not any(wrong), "\n".join(line for line in wrong if line)
 
 

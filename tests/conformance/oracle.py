@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM
 LENGTHS = [7, 1, 160, 4, 12, 5]  # one 13 to 160 times as long as the others
 ROUTING_MARGIN = 1e-5  # far above float32's rounding: no rounding changes which experts are chosen
 CLIP_MARGIN = 5e-6  # nor which queries, keys and values are clipped, and so have no gradient
+ROUNDING = 2.0**-24  # of float32, relative
 
 
 def from_config(config):
@@ -21,6 +22,18 @@ def from_config(config):
 def load_model(folder):
     return AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation="eager", experts_implementation="eager", dtype=torch.float32).eval()
+
+
+def in_float64(model, seed=None):
+    """With a seed, each weight is moved by about a rounding of float32."""
+    model = model.double()
+    if seed is not None:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                parameter.mul_(1 + ROUNDING * noise)
+    return model
 
 
 def randomize(model, generator):

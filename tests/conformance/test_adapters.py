@@ -40,9 +40,10 @@ class Computed:
         """Of a folder, without the model's own embedding and head, which peft saves with their adapters."""
         return {key: tensor for key, tensor in tensors_of(self.folder / name).items() if ".base_layer." not in key}
 
-    def exact_gradients(self):
+    def exact_gradients(self, seed):
         """peft's in float64."""
-        adapted = peft_oracle.load_adapted(self.folder / "model", self.folder / "adapter").double()
+        adapted = peft_oracle.load_adapted(self.folder / "model", self.folder / "adapter")
+        adapted = oracle.in_float64(adapted, seed)
         for name, parameter in adapted.named_parameters():
             parameter.requires_grad_("lora_" in name or "modules_to_save" in name)
         oracle.logits_and_loss(adapted, self.sequences)

@@ -40,9 +40,9 @@ class Computed:
     def tensors(self, name):
         return tensors_of(self.folder / name)
 
-    def exact_gradients(self):
+    def exact_gradients(self, seed):
         """transformers' in float64."""
-        model = oracle.load_model(self.folder / "model").double()
+        model = oracle.in_float64(oracle.load_model(self.folder / "model"), seed)
         oracle.logits_and_loss(model, self.sequences)
         oracle.save_gradients(model, self.folder / "exact")
         return self.tensors("exact")

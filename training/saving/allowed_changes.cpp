@@ -25,7 +25,7 @@ std::string advice_for(const RefusedKeys& keys, const std::string& folder) {
         fmt::join(keys.allowable, ","));
   }
   std::string advice = fmt::format(
-      "Restore {}, because the optimizer's state cannot be converted. Or start a new run from the "
+      "Restore {}, because the saved state cannot be converted. Or start a new run from the "
       "weights: model.path: {} (of an adapter: adapter.path) and another run.output.",
       fmt::join(keys.fixed, " and "), folder);
   if (!keys.allowable.empty()) {

@@ -78,13 +78,18 @@ class Comparison {
     return is_given(saved_) && is_given(present_);
   }
 
-  // The state of an optimizer is not that of another one, and codes are not numbers.
-  void compare_optimizer_state() {
+  // The state of an optimizer is not that of another one, codes are not numbers, and an adapter of
+  // another rank has other parameters.
+  void compare_states() {
+    static constexpr std::array<std::string_view, 3> kOtherState = {
+        "optimizer.name", "adapter.rank", "adapter.use_dora"};
     for (SettingChange& change : changes_) {
       const bool changes_codes = change.key == "optimizer.moments" &&
                                  (change.saved == kInt8Moments || change.present == kInt8Moments) &&
                                  has_codes();
-      if (change.key == "optimizer.name" || changes_codes) change.can_be_allowed = false;
+      const bool has_other_state =
+          std::ranges::find(kOtherState, change.key) != kOtherState.end() || changes_codes;
+      if (has_other_state) change.can_be_allowed = false;
     }
   }
 
@@ -212,7 +217,7 @@ std::vector<SettingChange> changed_settings(const ResumePoint& resumed,
     if (is_of_adapter && comparison.has_adapter_path()) continue;
     if (decays || !is_of_decay) comparison.compare(key);
   }
-  comparison.compare_optimizer_state();
+  comparison.compare_states();
   compare_lengths(resumed, present, batches.empty(), comparison);
   return comparison.take();
 }

@@ -177,13 +177,26 @@ TEST(ResumedSettings, AnotherOptimizerIsNotSaidToBeAllowable) {
     const Error error = refusal(resumed, config, allowed);
     EXPECT_EQ(error.category(), ErrorCategory::kCheckpoint);
     EXPECT_EQ(error.advice(),
-              "Restore optimizer.name, because the optimizer's state cannot be converted. Or start "
-              "a new run from the weights: model.path: step-7 (of an adapter: adapter.path) and "
+              "Restore optimizer.name, because the saved state cannot be converted. Or start a "
+              "new run from the weights: model.path: step-7 (of an adapter: adapter.path) and "
               "another run.output.");
   }
   config.optimizer.weight_decay = 0;
   EXPECT_TRUE(
       refusal(resumed, config, {}).advice().ends_with("allow_changed=[optimizer.weight_decay]"));
+}
+
+TEST(ResumedSettings, ShapesOfAnAdapterAreNotSaidToBeAllowable) {
+  Config config;
+  config.adapter.kind = AdapterKind::kLora;
+  const ResumePoint resumed = saved_without(config, {});
+  config.adapter.rank = 4;
+  config.adapter.use_dora = true;
+  config.adapter.dropout = 0.25;
+  const std::string advice =
+      refusal(resumed, config, {"adapter.rank", "adapter.use_dora"}).advice();
+  EXPECT_TRUE(advice.starts_with("Restore adapter.rank and adapter.use_dora, ")) << advice;
+  EXPECT_TRUE(advice.ends_with("checkpoint.allow_changed=[adapter.dropout]")) << advice;
 }
 
 TEST(ResumedSettings, MomentsAreAllowableWhereTheyCanBeConverted) {
