@@ -24,9 +24,7 @@ struct ScaledCooperative : device::Cooperative<CollectiveMainloop> {
     State state;
     for (typename CollectiveMainloop::Tile tile; tiles.next(tile);) {
       CollectiveMainloop mainloop(a, tile);
-      // Zeros, which the first wgmma overwrites: where the loop over stages could leave a register
-      // undefined, ptxas serializes all wgmma of the kernel (C7515).
-      Sums sums{};
+      Sums sums;
       device::mma_tile<CollectiveMainloop>(mainloop, tile.num_dense, group, memory, state, sums);
       device::warpgroup_wait_tile<0>(sums);
       release(memory, state);
@@ -50,19 +48,15 @@ struct ScaledCooperative : device::Cooperative<CollectiveMainloop> {
                                                  (state.count - 1) % SharedStorage::kStages);
   }
 
-  // Adds the product of the first `num_steps` steps of a stage in bfloat16. Their number is known
-  // when this is compiled, as in mma_stage.
-  template <int kSteps = device::kStageSteps>
+  // Adds the product of a stage in bfloat16.
   __device__ static void multiply_low(const device::Stage<CollectiveMainloop>& stage, int group,
                                       int num_steps, Sums& sums) {
-    if constexpr (kSteps > 1) {
-      if (num_steps < kSteps) return multiply_low<kSteps - 1>(stage, group, num_steps, sums);
-    }
     const std::uint32_t left = device::shared_address(stage.left) + group * device::kBoxBytes;
     const std::uint32_t right = device::shared_address(stage.right);
     device::warpgroup_arrive(sums.parts[0]);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < device::kStageSteps; ++step) {
+      if (step >= num_steps) break;
       device::wgmma<Major::kK, Major::kK>(sums.parts[0], device::operand<Major::kK>(left, step),
                                           device::operand<Major::kK>(right, step), /*add=*/true);
     }
