@@ -45,6 +45,9 @@ WAYS = {
     "recomputed": (2, ["memory.recompute=full"]),
     "offloaded": (1, ["memory.offload=activations", "memory.recompute=full"]),
 }
+# Gemma 3n drops activations below a cutoff. Rounding decides one near it in the second step, also where one rank has
+# other micro-batches. Losses of both cases differ by 5.5e-5 after the sixth step.
+TOLERANCE = {"gemma3n": 1e-4}
 # Without the larger epsilon the first steps are signs, and rounding decides the sign of a gradient near 0.
 STEPS = ["run.max_steps=6", "optimizer.epsilon=1.0e-3", "checkpoint.save_steps=3", "checkpoint.keep=5"]
 
@@ -67,7 +70,7 @@ def test_losses_and_first_gradients_are_those_of_one_rank(lab, one_rank, model, 
     ranks, settings = WAYS[way]
     run = lab.run(f"kinds-{model}-{way}", f"model.config={MODELS[model]}", *STEPS, *settings, ranks=ranks)
     wanted = one_rank(model)
-    numpy.testing.assert_allclose(losses(run), losses(wanted), rtol=2e-5)
+    numpy.testing.assert_allclose(losses(run), losses(wanted), rtol=TOLERANCE.get(model, 2e-5))
     numpy.testing.assert_allclose(steps(run)[1]["grad_norm"], steps(wanted)[1]["grad_norm"], rtol=1e-4)
 
 
