@@ -20,7 +20,7 @@ from packtrain_tools.metrics_scalars import scalars_of
 
 PROGRAM = "packtrain follow"
 FORMER_ENDS_WITHIN_S = 30.0  # the follower of a run that was lost: longer than its interval
-ADVICE = "Wait for the end of the run that it follows, or name another place."
+ADVICE = "Wait for its end, or name another place."
 Target = TensorBoard | Wandb | MLflow
 
 
@@ -101,11 +101,12 @@ def follow(arguments: argparse.Namespace, targets: list, ends: threading.Event):
 
 def open_targets(arguments: argparse.Namespace, opened: contextlib.ExitStack) -> list[Target]:
     """One follower at a time writes to a target. The former one of a restarted run ends first, because it may still
-    have lines to send and would remove the new event file."""
+    have lines to send and would remove the new event file. Folders of servers are for the lock alone."""
     targets: list[Target] = []
+    wait_s = 0.0 if arguments.parent is None else FORMER_ENDS_WITHIN_S
 
     def add(folder: str, make: Callable[[], Target]):
-        opened.enter_context(alone_in(folder, "`packtrain follow`", ADVICE, FORMER_ENDS_WITHIN_S))
+        opened.enter_context(alone_in(folder, "`packtrain follow`", ADVICE, wait_s))
         targets.append(make())
         opened.callback(targets[-1].close)
 

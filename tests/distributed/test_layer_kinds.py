@@ -46,7 +46,7 @@ WAYS = {
     "offloaded": (1, ["memory.offload=activations", "memory.recompute=full"]),
 }
 # Gemma 3n drops activations below a cutoff. Rounding decides one near it in the second step, also where one rank has
-# other micro-batches. Losses of both cases differ by 5.5e-5 after the sixth step.
+# other micro-batches. Losses of both cases differ by 5.5e-5 of their value in the sixth step.
 TOLERANCE = {"gemma3n": 1e-4}
 # Without the larger epsilon the first steps are signs, and rounding decides the sign of a gradient near 0.
 STEPS = ["run.max_steps=6", "optimizer.epsilon=1.0e-3", "checkpoint.save_steps=3", "checkpoint.keep=5"]

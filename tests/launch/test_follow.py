@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 import sys
 import time
@@ -167,12 +168,12 @@ def test_it_ends_with_the_process_of_the_run(tmp_path):
     assert run.losses() == [(1, 3.5)]
 
 
-def test_it_begins_when_the_former_follower_has_ended(tmp_path):
+def test_that_of_a_run_begins_when_the_former_one_has_ended(tmp_path):
     run = Run(tmp_path, [step_line(1, 3.5)])
     former = run.start("--tensorboard", str(run.events), "--poll", "1000")
     run.wait_for_losses([(1, 3.5)])
     run.replace(step_line(1, 3.25))
-    process = run.start("--tensorboard", str(run.events))
+    process = run.start("--tensorboard", str(run.events), "--parent", str(os.getpid()))
     time.sleep(1)
     assert run.losses() == [(1, 3.5)], "the new one has replaced the file of the former one"
     former.terminate()
@@ -180,6 +181,16 @@ def test_it_begins_when_the_former_follower_has_ended(tmp_path):
     run.append(step_line(2, 3.0))
     run.wait_for_losses([(1, 3.25), (2, 3.0)])
     stop(process)
+
+
+def test_by_hand_another_one_of_the_same_place_is_refused(tmp_path):
+    run = Run(tmp_path, [step_line(1, 3.5)])
+    former = run.start("--tensorboard", str(run.events))
+    run.wait_for_losses([(1, 3.5)])
+    begin = time.monotonic()
+    err = run.follow("--tensorboard", str(run.events), "--once", code=64)
+    assert "another `packtrain follow` is at work in this folder" in err and time.monotonic() - begin < 25
+    stop(former)
 
 
 def test_a_folder_in_which_another_process_stays_at_work_is_named(tmp_path):
